@@ -1,0 +1,154 @@
+"""One plain sentence per step: what happened and why. Pure text, made from the record alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.token_text import END, label
+from flash_dllm.rejudge import RejudgedStep
+from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, StopReason, Verdict
+
+TextOf = Callable[[int], str]
+Step = StepTrace | RejudgedStep
+
+
+def texts_of(trace: DecodeTrace, text_of: TextOf | None = None) -> TextOf:
+    """id → text by `text_of` or the trace's own table; end tokens have one short name."""
+    ends = frozenset(trace.model.eos_token_ids)
+    look_up = text_of or (lambda token: trace.token_texts.get(token, f"#{token}"))
+    return lambda token: END if token in ends else look_up(token)
+
+
+def step_sentence(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
+    """What this step wrote, and why it wrote no more."""
+    text_of = text_of or texts_of(trace)
+    return " ".join(
+        part for part in (_written_first(trace, step, text_of), _checked(trace, step, text_of))
+        if part
+    )  # fmt: skip
+
+
+def stop_label(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
+    """The name of the accept boundary; empty where nothing was checked."""
+    text_of = text_of or texts_of(trace)
+    failed = _failed(step)
+    if failed is None or failed.verify_token is None:
+        return "all checked drafts kept" if step.stop is StopReason.EXHAUSTED else ""
+    if step.stop is StopReason.MISMATCH:
+        return (
+            f"stops here: the mask view says “{label(text_of(failed.verify_token))}”, "
+            f"the draft said “{label(text_of(failed.draft_token))}”"
+        )
+    return f"stops here: {_below_gamma(trace, step, failed)}"
+
+
+def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | None = None) -> str:
+    """What became of one draft, for its tooltip."""
+    text_of = text_of or texts_of(trace)
+    epsilon = trace.strategy.get("epsilon")
+    match proposal.verdict:
+        case Verdict.CONFIDENT:
+            return f"Written at once: c ≥ ε = {number(epsilon)}."
+        case Verdict.FORCED:
+            return "Written as the surest draft of the window."
+        case Verdict.VERIFIED:
+            return f"Checked and kept: both views agree, c̃ ≥ γ = {number(_gamma(trace))}."
+        case Verdict.CORRECTED:
+            return "The check said another token and was sure of it, so that one was written."
+        case Verdict.MISMATCH:
+            other = label(text_of(proposal.verify_token or 0))
+            return f"Not kept: the mask view says “{other}”."
+        case Verdict.UNSURE:
+            return f"Not kept: both views agree, but below γ = {number(_gamma(trace))}."
+        case Verdict.AFTER_STOP:
+            return "Checked, but behind the first failure, so not kept."
+    return "Drafted only; this step did not check it."
+
+
+def status_sentence(steps: int, masks: int, passes: int, seconds: float) -> str:
+    """The status line while a run is going on.
+
+    >>> status_sentence(14, 83, 31, 4.13)
+    'step 14, 83 masks left, 31 passes, 4.1 s'
+    """
+    return (
+        f"step {steps}, {masks} mask{'' if masks == 1 else 's'} left, "
+        f"{passes} pass{'' if passes == 1 else 'es'}, {seconds:.1f} s"
+    )
+
+
+def summary(trace: DecodeTrace) -> str:
+    """The run in one line, for the head of the player."""
+    steps = len(trace.steps)
+    tokens = f"{trace.tokens} token{'' if trace.tokens == 1 else 's'}"
+    passes = f"{trace.passes} pass{'' if trace.passes == 1 else 'es'}"
+    return f"{tokens} in {steps} step{'' if steps == 1 else 's'}, {passes}"
+
+
+def number(value: float | None) -> str:
+    """A confidence or threshold as the page writes it.
+
+    >>> number(0.9), number(0.7034), number(None)
+    ('0.90', '0.70', '–')
+    """
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _written_first(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
+    forced = [p for p in step.proposals if p.verdict is Verdict.FORCED]
+    sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT]
+    epsilon = number(trace.strategy.get("epsilon"))
+    if forced:
+        name = f"“{label(text_of(forced[0].draft_token))}” ({number(forced[0].confidence)})"
+        if trace.strategy.get("name") == "greedy":
+            return f"Greedy writes one token a step: {name}, the surest of the window."
+        return f"No draft reached ε = {epsilon}, so the surest one, {name}, was written anyway."
+    if len(sure) == 1:
+        name = f"“{label(text_of(sure[0].draft_token))}” ({number(sure[0].confidence)})"
+        return f"{name} was sure enough to write at once (c ≥ ε = {epsilon})."
+    return f"{len(sure)} tokens were sure enough to write at once (c ≥ ε = {epsilon})."
+
+
+def _checked(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
+    if step.stop is StopReason.NO_SEARCH:
+        return ""
+    if step.stop is None:
+        return "What the check would say there was not recorded."
+    kept = [p for p in step.proposals if p.verdict is Verdict.VERIFIED]
+    if not kept:
+        start = "The check kept no further draft"
+    elif len(kept) == 1:
+        start = f"The check also kept “{label(text_of(kept[0].draft_token))}”"
+    else:
+        start = f"The check kept {len(kept)} more"
+    failed = _failed(step)
+    if failed is None:
+        return f"{start}: every draft it was asked about held." if kept else ""
+    name = label(text_of(failed.draft_token))
+    if step.stop is StopReason.MISMATCH:
+        other = label(text_of(failed.verify_token)) if failed.verify_token is not None else "?"
+        reason = f"“{name}” was drafted, but the mask view says “{other}”"
+        if failed.verdict is Verdict.CORRECTED:
+            return f"{start}, then wrote “{other}” in place of the draft “{name}”."
+        return f"{start} and stopped: {reason} ({number(failed.verify_confidence)})."
+    return f"{start} and stopped at “{name}”: {_below_gamma(trace, step, failed)}."
+
+
+def _below_gamma(trace: DecodeTrace, step: Step, failed: Proposal) -> str:
+    gamma = number(_gamma(trace))
+    if trace.strategy.get("acceptance") == "joint":
+        product = 1.0
+        for p in step.proposals:
+            if p.rank and failed.rank and p.rank <= failed.rank:
+                product *= p.verify_confidence or 0.0
+        return f"the product of all c̃ so far is {number(product)}, below γ = {gamma}"
+    return f"both views agree, but at {number(failed.verify_confidence)}, below γ = {gamma}"
+
+
+def _failed(step: Step) -> Proposal | None:
+    failures = (Verdict.MISMATCH, Verdict.UNSURE, Verdict.CORRECTED)
+    return next((p for p in step.proposals if p.verdict in failures), None)
+
+
+def _gamma(trace: DecodeTrace) -> float | None:
+    return trace.strategy.get("gamma")

@@ -1,0 +1,336 @@
+"""A trace as what the browser shows: one compact JSON string, live additions, what-if changes.
+
+All meaning is made here; the player only sets class names, texts and chart arrays. Positions are
+offsets into the answer (0 is the first generated token) unless a name says otherwise,
+confidences are whole per-mille, texts are indices into one table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from app import sentences
+from app.sentences import TextOf
+from app.theme import COMMITTED, MASKED, STATE_OF
+from app.token_text import label, layout_parts
+from flash_dllm.rejudge import RejudgedStep, rejudge
+from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, Verdict
+
+ATTENTION_SHOWN = 12
+ALTERNATIVES_SHOWN = 5
+SEARCHED = (
+    Verdict.VERIFIED,
+    Verdict.CORRECTED,
+    Verdict.MISMATCH,
+    Verdict.UNSURE,
+    Verdict.AFTER_STOP,
+)
+
+
+class Texts:
+    """The text table: texts are added as they occur and keep their index."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+        self._sent = 0
+
+    def __getitem__(self, text: str) -> int:
+        return self._index.setdefault(text, len(self._index))
+
+    def unsent(self) -> list[list[str]]:
+        """[label, indent, core, break] of the texts that were not handed out yet."""
+        new = list(self._index)[self._sent :]
+        self._sent = len(self._index)
+        return [[label(text), *layout_parts(text)] for text in new]
+
+
+class StepWriter:
+    """Writes the steps of one run, one after the other; live and recorded runs share it.
+
+    text_of  id → text; the trace's own table by default
+    """
+
+    def __init__(self, trace: DecodeTrace, text_of: Callable[[int], str] | None = None) -> None:
+        self.texts = Texts()
+        self._trace = trace
+        self._text_of = sentences.texts_of(trace, text_of)
+        self._row = [str(MASKED.code)] * trace.gen_length
+        self._written: dict[int, int] = {}
+        self._tracked: frozenset[int] = frozenset()
+        self._passes = 0
+
+    def head(self, run: str) -> dict:
+        """What does not change from step to step."""
+        trace = self._trace
+        strategy, cache = trace.strategy, trace.cache
+        return {
+            "run": run,
+            "n": trace.gen_length,
+            "p0": trace.prompt_length,
+            "prompt": [self.texts[self._text_of(token)] for token in trace.prompt_token_ids],
+            "window": trace.config["window_size"],
+            "eps": strategy.get("epsilon"),
+            "gamma": strategy.get("gamma"),
+            "audit": bool(strategy.get("audit")),
+            "tracks": cache.get("track_size"),
+            "settings": settings_line(trace),
+            "model": model_line(trace),
+        }
+
+    def write(self, step: StepTrace) -> dict:
+        """One step; steps must come in order."""
+        written = judged(self._trace, step, self._row, self._text_of)
+        self._passes += sum(record.kind != "audit" for record in step.passes)
+        tracked = frozenset(step.tracked)
+        mass = dict(step.attention)
+        written |= {
+            "x": [self.texts[self._text_of(p.draft_token)] for p in step.proposals],
+            "c": [per_mille(p.confidence) for p in step.proposals],
+            "alt": [self._alternatives(p) for p in step.proposals],
+            "m": [
+                -1 if p.verify_token is None else self.texts[self._text_of(p.verify_token)]
+                for p in step.proposals
+            ],
+            "mc": [per_mille(p.verify_confidence) for p in step.proposals],
+            "att": self._attention(step, tracked),
+            "low": [[p, per_mille(mass.get(p, 0.0))] for p in step.tracked],
+            "held": per_mille(sum(mass.get(p, 0.0) for p in tracked)),
+            "decided": per_mille(step.decided_mass),
+            "full": step.passes[0].kind == "full" if step.passes else False,
+            "pass": self._passes,
+        }
+        self._tracked = tracked
+        for position, token in step.accepted:
+            offset = position - self._trace.prompt_length
+            self._row[offset] = str(COMMITTED.code)
+            self._written[position] = self.texts[self._text_of(token)]
+            written["put"].append([offset, self._written[position]])
+        return written
+
+    def _alternatives(self, proposal: Proposal) -> list[int]:
+        """Text index and per-mille in turn, likeliest first."""
+        return [
+            number
+            for token, probability in proposal.alternatives[:ALTERNATIVES_SHOWN]
+            for number in (self.texts[self._text_of(token)], per_mille(probability))
+        ]
+
+    def _attention(self, step: StepTrace, tracked: frozenset[int]) -> list[list[int]]:
+        """[position, text, per-mille, 0 not tracked | 1 tracked | 2 entered this step]."""
+        return [
+            [
+                position,
+                self._canvas_text(position),
+                per_mille(mass),
+                0 if position not in tracked else 1 if position in self._tracked else 2,
+            ]
+            for position, mass in step.attention[:ATTENTION_SHOWN]
+        ]
+
+    def _canvas_text(self, position: int) -> int:
+        trace = self._trace
+        if position < trace.prompt_length:
+            return self.texts[self._text_of(trace.prompt_token_ids[position])]
+        return self._written[position]
+
+
+def view(trace: DecodeTrace, run: str, at: int | None = None) -> str:
+    """The whole trace as the player's value; `at` is the step to show (default: a telling one)."""
+    writer = StepWriter(trace)
+    message = writer.head(run)
+    message["steps"] = [writer.write(step) for step in trace.steps]
+    return dump(
+        message
+        | {
+            "kind": "trace",
+            "texts": writer.texts.unsent(),
+            "at": telling_step(trace) if at is None else at,
+            "live": False,
+            "status": trace.status,
+            "summary": sentences.summary(trace),
+            "mono": is_code(trace.text),
+        }
+    )
+
+
+class LiveView:
+    """The messages of a run that is going on: a start, then only what is new."""
+
+    def __init__(
+        self, header: DecodeTrace, run: str, text_of: Callable[[int], str] | None = None
+    ) -> None:
+        self._writer = StepWriter(header, text_of)
+        self._header = header
+        self._run = run
+        self._steps = 0
+
+    def start(self) -> str:
+        """The empty canvas."""
+        message = self._writer.head(self._run)
+        return dump(
+            message
+            | {
+                "kind": "trace",
+                "steps": [],
+                "texts": self._writer.texts.unsent(),
+                "at": 0,
+                "live": True,
+                "status": "running",
+                "summary": "",
+                "mono": False,
+            }
+        )
+
+    def more(self, steps: Sequence[StepTrace]) -> str:
+        """The steps since the last message."""
+        first = self._steps
+        self._steps += len(steps)
+        written = [self._writer.write(step) for step in steps]
+        return dump(
+            {
+                "kind": "delta",
+                "run": self._run,
+                "from": first,
+                "steps": written,
+                "texts": self._writer.texts.unsent(),
+            }
+        )
+
+
+def judged(
+    trace: DecodeTrace, step: StepTrace | RejudgedStep, before: list[str], text_of: TextOf
+) -> dict:
+    """The part of a step that depends on ε and γ; `trace` holds the thresholds in words.
+
+    before  the row of state digits that the step started from
+    """
+    row = list(before)
+    for p in step.proposals:
+        row[p.position - trace.prompt_length] = str(STATE_OF[p.verdict].code)
+    counts = Counter(p.verdict for p in step.proposals)
+    decided = counts[Verdict.CONFIDENT] + counts[Verdict.FORCED]
+    verified = counts[Verdict.VERIFIED] + counts[Verdict.CORRECTED]
+    return {
+        "i": step.index,
+        "w": [p.position - trace.prompt_length for p in step.proposals],
+        "row": "".join(row),
+        "v": "".join(str(STATE_OF[p.verdict].code) for p in step.proposals),
+        "r": [-1 if p.rank is None else p.rank for p in step.proposals],
+        "d": decided,
+        "a": decided + verified,
+        "s": decided + sum(counts[verdict] for verdict in SEARCHED),
+        "n": [counts[Verdict.CONFIDENT], verified, counts[Verdict.FORCED]],
+        "say": sentences.step_sentence(trace, step, text_of),
+        "stop": sentences.stop_label(trace, step, text_of),
+        "why": [sentences.token_sentence(trace, p, text_of) for p in step.proposals],
+        "put": [],
+    }
+
+
+def what_if(trace: DecodeTrace, run: str, epsilon: float | None, gamma: float | None) -> str:
+    """The recorded steps decided again at other thresholds: only what differs is sent.
+
+    first    index (from 0) of the first step that decides otherwise, -1 if none does
+    steps    index → the judged part, for steps up to `first` whose verdicts differ
+    says     index → the sentence, for steps that only have other thresholds in their words
+    """
+    again = rejudge(trace, epsilon, gamma)
+    strategy = dict(trace.strategy)
+    strategy |= {
+        knob: value
+        for knob, value in (("epsilon", epsilon), ("gamma", gamma))
+        if knob in strategy and value is not None
+    }
+    other = replace(trace, strategy=strategy)
+    text_of = sentences.texts_of(trace)
+    row = [str(MASKED.code)] * trace.gen_length
+    steps, says = {}, {}
+    last = again.first_change or len(trace.steps)
+    for index, (recorded, now) in enumerate(zip(trace.steps, again.steps, strict=False)):
+        if index >= last:
+            break
+        if now.proposals != recorded.proposals:
+            steps[index] = judged(other, now, row, text_of)
+        else:
+            says[index] = sentences.step_sentence(other, now, text_of)
+        for position, _ in now.accepted:
+            row[position - trace.prompt_length] = str(COMMITTED.code)
+    is_same = strategy == trace.strategy
+    return dump(
+        {
+            "kind": "whatif",
+            "run": run,
+            "eps": strategy.get("epsilon"),
+            "gamma": strategy.get("gamma"),
+            "same": is_same,
+            "badge": again.badge,
+            "explain": again.explanation,
+            "first": -1 if again.first_change is None else again.first_change - 1,
+            "ends": len(again.steps),
+            "steps": {} if is_same else steps,
+            "says": {} if is_same else says,
+        }
+    )
+
+
+def telling_step(trace: DecodeTrace) -> int:
+    """Index (from 0) of the step worth showing first: most kinds of outcome, then most tokens."""
+
+    def worth(index: int) -> tuple[int, int, int]:
+        verdicts = [p.verdict for p in trace.steps[index].proposals]
+        kinds = {
+            kind
+            for kind in (Verdict.CONFIDENT, Verdict.VERIFIED, Verdict.MISMATCH, Verdict.UNSURE)
+            if kind in verdicts
+        }
+        return len(kinds), len(trace.steps[index].accepted), -index
+
+    return max(range(len(trace.steps)), key=worth, default=0)
+
+
+def is_code(text: str) -> bool:
+    """Whether an answer should stand in a fixed-width font.
+
+    >>> is_code("def f(a):\\n    return a"), is_code("We add: 1 + 2 = 3.\\n#### 3")
+    (True, False)
+    """
+    lines = text.splitlines()
+    return any(line.startswith(("    ", "\t", "def ", "import ", "class ")) for line in lines)
+
+
+def settings_line(trace: DecodeTrace) -> str:
+    """The settings in one line, symbols as in the paper."""
+    strategy, cache, config = trace.strategy, trace.cache, trace.config
+    parts = [str(strategy.get("name", "")).replace("_", "-")]
+    for symbol, value in (("ε", strategy.get("epsilon")), ("γ", strategy.get("gamma"))):
+        if value is not None:
+            parts.append(f"{symbol} {value:g}")
+    parts.append(f"β_m {config['window_size']}")
+    if cache.get("track_size") is not None:
+        parts.append(f"β_t {cache['track_size']}")
+    if cache.get("name") == "none":
+        parts.append("no cache")
+    return " · ".join(parts)
+
+
+def model_line(trace: DecodeTrace) -> str:
+    """Who answered."""
+    model = trace.model
+    return " · ".join(part for part in (model.name, model.impl, model.device, model.dtype) if part)
+
+
+def per_mille(value: float | None) -> int:
+    """A probability as whole per-mille; -1 for none.
+
+    >>> per_mille(0.9237), per_mille(None)
+    (924, -1)
+    """
+    return -1 if value is None else round(1000 * value)
+
+
+def dump(message: dict) -> str:
+    """Compact JSON; texts were made visible before, so no lone surrogate reaches it."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))

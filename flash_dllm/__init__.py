@@ -1,0 +1,1 @@
+"""Decoders for masked diffusion language models; start with `flash_dllm.decoder`."""

@@ -1,0 +1,70 @@
+"""FlatKVCache: keys and values of every live sequence in one flat, preallocated buffer.
+
+The unit is a page of 16 slots; a sequence owns pages, and its page table maps local slots (its
+positions, then scratch for the views) to slots of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+PAGE = 16
+
+
+class FlatKVCache:
+    """keys, values: [layers, slots, kv_heads, head_dim], allocated once.
+
+    table [sequences, local slots] int64 on the host: local slot → slot of the buffer.
+    """
+
+    def __init__(
+        self,
+        sequences: int,
+        slots_per_sequence: int,
+        n_layers: int,
+        n_kv_heads: int,
+        head_dim: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        pages = -(-slots_per_sequence // PAGE)
+        shape = (n_layers, sequences * pages * PAGE, n_kv_heads, head_dim)
+        # zeros, not empty: padded keys are read with weight 0, and 0 × NaN would be NaN
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.table = torch.zeros(sequences, pages * PAGE, dtype=torch.int64)
+        self._free_pages = list(range(sequences * pages))
+        self._pages: dict[int, list[int]] = {}
+        self._free_handles = list(range(sequences - 1, -1, -1))
+
+    def admit(self, slots: int) -> int:
+        """Give a new sequence its pages; returns its row in `table`.
+
+        Raises RuntimeError when the buffer has no room: the caller opened too small a session.
+        """
+        count = -(-slots // PAGE)
+        if not self._free_handles or count > len(self._free_pages):
+            raise RuntimeError(f"the cache has no room for {slots} more slots")
+        handle = self._free_handles.pop()
+        pages = [self._free_pages.pop(0) for _ in range(count)]
+        self._pages[handle] = pages
+        starts = torch.tensor(pages, dtype=torch.int64)[:, None] * PAGE
+        self.table[handle, : count * PAGE] = (starts + torch.arange(PAGE)).flatten()
+        return handle
+
+    def release(self, handle: int) -> None:
+        """Give the pages back; their contents are simply written over later."""
+        self._free_pages = self._pages.pop(handle) + self._free_pages
+        self._free_handles.append(handle)
+
+    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
+        """Copy K and V of all layers from local scratch slots to positions' slots."""
+        if not moves:
+            return
+        local = torch.tensor(moves, dtype=torch.int64)
+        source, target = self.table[handle][local].T.to(self.keys.device)
+        self.keys.index_copy_(1, target, self.keys.index_select(1, source))
+        self.values.index_copy_(1, target, self.values.index_select(1, source))

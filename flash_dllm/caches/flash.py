@@ -1,0 +1,121 @@
+"""Flash-Cache's policy: re-read only the window and a small tracked set (paper §2.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from flash_dllm.caches.base import CachePolicy, StepFacts, full_query, verify_query
+from flash_dllm.canvas import Canvas
+from flash_dllm.config import check_ranges
+from flash_dllm.query import DraftAsk, Query, Role, VerifyAsk
+from flash_dllm.tracking import cosine, next_tracked
+
+
+@dataclass(frozen=True)
+class FlashMemory:
+    """tracked: T_t; mass: of the last step; since_full: tokens committed since the last full
+    pass; is_due: whether the next draft pass must be a full one."""
+
+    tracked: tuple[int, ...] = ()
+    mass: tuple[float, ...] = ()
+    since_full: int = 0
+    is_due: bool = True
+
+
+@dataclass(frozen=True)
+class FlashCache(CachePolicy):
+    """Window + tracked set against a cache that is otherwise left as it is.
+
+    refresh: "init" fills the cache once; a number n reads everything again after n committed
+    tokens; "drift" does so when the tracked tokens' attention turns (cosine below
+    `drift_threshold`).
+    """
+
+    name: ClassVar[str] = "flash"
+    keeps_entries: ClassVar[bool] = True
+
+    track_size: int = field(
+        default=32,
+        metadata={"symbol": "β_t", "low": 0, "high": 4096, "help": "decided tokens re-read"},
+    )
+    verify_rows: int | None = field(
+        default=None,
+        metadata={"symbol": "", "low": 1, "high": 16384,
+                  "help": "row budget of the verify pass; none means 2 × decide_size"},
+    )
+    refresh: str | int = field(
+        default="init",
+        metadata={"symbol": "", "low": 1, "high": 4096, "choices": ("init", "drift"),
+                  "help": "when to read every position again: init, drift, or every n tokens"},
+    )
+    drift_threshold: float = field(
+        default=0.9,
+        metadata={"symbol": "", "low": 0.0, "high": 1.0, "help": "for refresh=drift"},
+    )
+    track_layers: tuple[int, int] | None = field(
+        default=None,
+        metadata={"help": "first and last layer whose attention is averaged; none means all"},
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+        if self.track_layers is not None:
+            first, last = self.track_layers
+            if not 0 <= first <= last:
+                raise ValueError(
+                    f"track_layers must be two rising layer numbers, got {first} and {last}"
+                )
+
+    def start(self) -> FlashMemory:
+        return FlashMemory()
+
+    def tracked(self, memory: FlashMemory) -> tuple[int, ...]:
+        return memory.tracked
+
+    def draft(
+        self, memory: FlashMemory, canvas: Canvas, ask: DraftAsk, mask_token_id: int
+    ) -> Query:
+        if memory.is_due:
+            query = full_query(canvas, ask.window, mask_token_id)
+        else:
+            query = Query("draft", canvas.length)
+            for position in sorted(memory.tracked):
+                query.add(canvas.tokens[position], position, position, Role.TRACKED)
+            for position in ask.window:
+                query.predict.append(query.rows)
+                query.add(mask_token_id, position, position, Role.WINDOW)
+        query.wants_mass = True
+        return query
+
+    def verify(
+        self,
+        memory: FlashMemory,
+        canvas: Canvas,
+        ask: VerifyAsk,
+        mask_token_id: int,
+        mass: list[float],
+    ) -> Query:
+        budget = self.verify_rows or 2 * canvas.config.decide
+        room = budget - len(ask.decided) - 2 * len(ask.searched)
+        ranked = sorted(memory.tracked, key=lambda position: (-mass[position], position))
+        reread = tuple(ranked[: max(0, room)])
+        return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id)
+
+    def learn(self, memory: FlashMemory, facts: StepFacts) -> FlashMemory:
+        tracked = next_tracked(
+            facts.canvas.decided(),
+            facts.accepted,
+            facts.unwritten,
+            facts.mass,
+            self.track_size,
+        )
+        since_full = (0 if facts.was_full else memory.since_full) + len(facts.accepted)
+        is_due = False
+        if isinstance(self.refresh, int):
+            is_due = since_full >= self.refresh
+        elif self.refresh == "drift" and memory.mass and memory.tracked:
+            now = [facts.mass[position] for position in memory.tracked]
+            before = [memory.mass[position] for position in memory.tracked]
+            is_due = cosine(now, before) < self.drift_threshold
+        return FlashMemory(tracked, tuple(facts.mass), since_full, is_due)

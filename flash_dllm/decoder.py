@@ -1,0 +1,297 @@
+"""The one loop: `decode_steps` yields each decision while decoding, `decode` collects them.
+
+The loop fills the cache, asks each live sequence's strategy for its next question, packs the
+questions of all sequences into one pass, and commits the very record that it yields. Sequences
+in draft and in verify phase share a pass; a batch of one is no special case. It knows nothing
+about tensors or tokenizers: `engine.py` does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+
+from flash_dllm.caches.base import CachePolicy, StepFacts
+from flash_dllm.canvas import Canvas
+from flash_dllm.config import DecodeConfig
+from flash_dllm.engine_protocol import Engine, Session, SessionRequest
+from flash_dllm.query import Prediction, Query, Role, VerifyAsk
+from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
+from flash_dllm.trace import DecodeTrace, PassRecord, StepTrace, Verdict
+
+log = logging.getLogger(__name__)
+
+# decided positions whose mass is recorded: more than any track_size the explorer offers
+ATTENTION_RECORDED = 64
+
+
+def decode(
+    engine: Engine,
+    prompt_ids: Sequence[int],
+    strategy: DecodingStrategy,
+    cache: CachePolicy,
+    config: DecodeConfig,
+    prompt: str = "",
+) -> DecodeTrace:
+    """Decode one prompt to the end. Errors as in `decode_steps`."""
+    steps = list(decode_steps(engine, prompt_ids, strategy, cache, config))
+    header = start_trace(engine, prompt_ids, strategy, cache, config, prompt)
+    return finish_trace(engine, header, steps, "finished")
+
+
+def decode_steps(
+    engine: Engine,
+    prompt_ids: Sequence[int],
+    strategy: DecodingStrategy,
+    cache: CachePolicy,
+    config: DecodeConfig,
+) -> Iterator[StepTrace]:
+    """Decode one prompt, yielding one StepTrace per decision; closing it frees the cache.
+
+    Raises ValueError for an empty prompt, one that holds the mask token or foreign ids, or one
+    that is too long for the model together with `config.gen_length`.
+    """
+    for _, step in decode_batch_steps(engine, [prompt_ids], strategy, cache, config, 1):
+        yield step
+
+
+def decode_batch(
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    strategy: DecodingStrategy,
+    cache: CachePolicy,
+    config: DecodeConfig,
+    batch_size: int = 32,
+) -> list[DecodeTrace]:
+    """Decode many prompts, `batch_size` at a time, each as if it were alone."""
+    steps: list[list[StepTrace]] = [[] for _ in prompts]
+    for number, step in decode_batch_steps(engine, prompts, strategy, cache, config, batch_size):
+        steps[number].append(step)
+    return [
+        finish_trace(
+            engine, start_trace(engine, ids, strategy, cache, config), record, "finished"
+        )
+        for ids, record in zip(prompts, steps, strict=True)
+    ]
+
+
+def decode_batch_steps(
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    strategy: DecodingStrategy,
+    cache: CachePolicy,
+    config: DecodeConfig,
+    batch_size: int,
+) -> Iterator[tuple[int, StepTrace]]:
+    """The loop. Yields (index of the prompt, step); finished sequences leave, new ones enter."""
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    for prompt_ids in prompts:
+        check_prompt(engine, prompt_ids, config)
+    if not prompts:
+        return
+    session = engine.open(
+        SessionRequest(
+            sequences=min(batch_size, len(prompts)),
+            max_length=max(len(ids) for ids in prompts) + config.gen_length,
+            max_views=strategy.max_views(config.window_size),
+            temperature=config.temperature,
+            alternatives=config.alternatives,
+            mass_layers=getattr(cache, "track_layers", None),
+        )
+    )
+    log.info("decode %s with %s, cache %s", engine.info.name, strategy, cache)
+    waiting = deque(enumerate(prompts))
+    live: list[_Sequence] = []
+    while waiting or live:
+        while waiting and len(live) < batch_size:
+            number, prompt_ids = waiting.popleft()
+            canvas = Canvas.start(prompt_ids, config, engine.info.eos_token_ids)
+            handle = session.admit(canvas.length, config.seed)
+            mask_token_id = engine.info.mask_token_id
+            live.append(_Sequence(number, handle, canvas, strategy, cache, mask_token_id))
+        predictions = session.answer([(sequence.handle, sequence.query) for sequence in live])
+        for sequence, prediction in zip(live, predictions, strict=True):
+            step = sequence.receive(prediction, session)
+            if step is not None:
+                yield sequence.number, step
+        for sequence in live:
+            if sequence.canvas.is_finished:
+                session.release(sequence.handle)
+        live = [sequence for sequence in live if not sequence.canvas.is_finished]
+
+
+def check_prompt(engine: Engine, prompt_ids: Sequence[int], config: DecodeConfig) -> None:
+    """Raise ValueError in one sentence if this prompt can't be decoded."""
+    info = engine.info
+    if not prompt_ids:
+        raise ValueError("the prompt is empty; give at least one token")
+    if info.mask_token_id in prompt_ids:
+        raise ValueError("the prompt holds the mask token; remove it")
+    if not all(0 <= token < info.vocab_size for token in prompt_ids):
+        raise ValueError(f"the prompt holds ids outside 0…{info.vocab_size - 1} of {info.name}")
+    if len(prompt_ids) + config.gen_length > engine.max_length:
+        raise ValueError(
+            f"prompt ({len(prompt_ids)} tokens) and gen_length ({config.gen_length}) together "
+            f"exceed the {engine.max_length} positions of {info.name}; shorten one of them"
+        )
+
+
+def start_trace(
+    engine: Engine,
+    prompt_ids: Sequence[int],
+    strategy: DecodingStrategy,
+    cache: CachePolicy,
+    config: DecodeConfig,
+    prompt: str = "",
+) -> DecodeTrace:
+    """The header of a run, without steps."""
+    return DecodeTrace(
+        prompt=prompt,
+        prompt_token_ids=tuple(prompt_ids),
+        model=engine.info,
+        strategy={"name": strategy.name, **asdict(strategy)},
+        cache={"name": cache.name, **asdict(cache)},
+        config=asdict(config),
+        token_texts={token: engine.token_text(token) for token in set(prompt_ids)},
+    )
+
+
+def finish_trace(
+    engine: Engine, header: DecodeTrace, steps: Sequence[StepTrace], status: str
+) -> DecodeTrace:
+    """The header with these steps, and the text of every token that occurs in them.
+
+    status  "finished", or "stopped" for a run that was ended from outside
+    """
+    occurring = {
+        token
+        for step in steps
+        for p in step.proposals
+        for token in (p.draft_token, p.verify_token, *(t for t, _ in p.alternatives))
+        if token is not None
+    }
+    texts = {token: engine.token_text(token) for token in occurring}
+    return header.with_steps(steps, status, texts)
+
+
+@dataclass
+class _Sequence:
+    """One live sequence: its canvas, its strategy's pending question, its cache memory."""
+
+    number: int
+    handle: int
+    canvas: Canvas
+    strategy: DecodingStrategy
+    cache: CachePolicy
+    mask_token_id: int
+    index: int = 0
+    memory: object = None
+    query: Query = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = self.cache.start()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start the strategy's next step and turn its first question into rows."""
+        self.index += 1
+        self._queries: list[Query] = []
+        self._answers: list[Prediction] = []
+        self._window = self.canvas.window()
+        self._generator = self.strategy.step(StepState(self._window, self.canvas.decidable()))
+        self._set(next(self._generator))
+
+    def _set(self, ask: Ask) -> None:
+        if isinstance(ask, VerifyAsk):
+            mass = self._answers[0].mass
+            self.query = self.cache.verify(
+                self.memory, self.canvas, ask, self.mask_token_id, mass
+            )
+        else:
+            self.query = self.cache.draft(self.memory, self.canvas, ask, self.mask_token_id)
+
+    def receive(self, prediction: Prediction, session: Session) -> StepTrace | None:
+        """Hand the answer to the strategy; returns the step's record if that ended the step."""
+        self._queries.append(self.query)
+        self._answers.append(prediction)
+        try:
+            self._set(self._generator.send(prediction))
+            return None
+        except StopIteration as end:
+            step = self._record(end.value)
+        self._commit(step, session)
+        if not self.canvas.is_finished:
+            self._begin()
+        return step
+
+    def _record(self, decision: Decision) -> StepTrace:
+        draft, last = self._queries[0], self._queries[-1]
+        mass = self._answers[0].mass
+        attention: tuple[tuple[int, float], ...] = ()
+        decided_mass = 0.0
+        if mass:
+            decided = self.canvas.decided()
+            ranked = sorted(decided, key=lambda position: (-mass[position], position))
+            attention = tuple((p, mass[p]) for p in ranked[:ATTENTION_RECORDED])
+            decided_mass = round(min(1.0, sum(mass[p] for p in decided)), 6)
+        return StepTrace(
+            index=self.index,
+            window=self._window,
+            proposals=decision.proposals,
+            stop=decision.stop,
+            tracked=() if draft.kind == "full" else self.cache.tracked(self.memory),
+            verify_tracked=_positions(last, Role.TRACKED) if last.kind == "verify" else (),
+            attention=attention,
+            decided_mass=decided_mass,
+            passes=tuple(
+                PassRecord(query.kind, query.rows, len(query.predict), round(answer.seconds, 6))
+                for query, answer in zip(self._queries, self._answers, strict=True)
+            ),
+        )
+
+    def _commit(self, step: StepTrace, session: Session) -> None:
+        """Write the record's tokens, promote accepted draft views, choose the next tracked set."""
+        accepted = step.accepted
+        assert accepted, "every step must commit at least one token"
+        self.canvas = self.canvas.commit(accepted)
+        last = self._queries[-1]
+        written = set(_positions(last, Role.DECIDED))
+        moves = []
+        if last.kind == "verify" and self.cache.keeps_entries:
+            views = {
+                position: slot
+                for position, slot, role in zip(
+                    last.positions, last.slots, last.roles, strict=True
+                )
+                if role == Role.DRAFT_VIEW
+            }
+            moves = [
+                (views[p.position], p.position)
+                for p in step.proposals
+                if p.verdict is Verdict.VERIFIED
+            ]
+            session.promote(self.handle, moves)
+        written.update(position for _, position in moves)
+        positions = tuple(position for position, _ in accepted)
+        self.memory = self.cache.learn(
+            self.memory,
+            StepFacts(
+                self.canvas,
+                positions,
+                tuple(p for p in positions if p not in written),
+                self._answers[0].mass,
+                self._queries[0].kind == "full",
+            ),
+        )
+
+
+def _positions(query: Query, role: Role) -> tuple[int, ...]:
+    """Positions of the rows with this role, in row order."""
+    return tuple(
+        position
+        for position, row_role in zip(query.positions, query.roles, strict=True)
+        if row_role == role
+    )

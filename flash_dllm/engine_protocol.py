@@ -1,0 +1,67 @@
+"""What the loop needs of whoever answers its queries: the model engine, or a script.
+
+The loop knows no tensor. `engine.py` answers with a network; `scripted.py` from a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from flash_dllm.query import Prediction, Query
+from flash_dllm.trace import ModelInfo
+
+
+@dataclass(frozen=True)
+class SessionRequest:
+    """How much room a session needs and what its passes must deliver.
+
+    sequences     how many live at once
+    max_length    positions of the longest
+    max_views     scratch slots of one sequence
+    temperature   for the Gumbel noise; 0 means none
+    alternatives  runner-up tokens per draft row
+    mass_layers   first and last layer of the attention mass, or None for all
+    """
+
+    sequences: int
+    max_length: int
+    max_views: int = 0
+    temperature: float = 0.0
+    alternatives: int = 5
+    mass_layers: tuple[int, int] | None = None
+
+
+class Session(Protocol):
+    """A flat cache with room for a number of sequences, and the sequences that live in it."""
+
+    def admit(self, length: int, seed: int) -> int:
+        """Give a sequence of `length` positions its slots; returns its handle."""
+
+    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
+        """One forward pass over the rows of all (handle, query) pairs."""
+
+    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
+        """Copy cache entries (from scratch slot, to position's slot): accepted draft views."""
+
+    def release(self, handle: int) -> None:
+        """Give a sequence's slots back."""
+
+
+class Engine(Protocol):
+    """A loaded model."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, sizes and special ids."""
+
+    @property
+    def max_length(self) -> int:
+        """Most positions (prompt and answer) that a sequence may have."""
+
+    def open(self, request: SessionRequest) -> Session:
+        """Allocate the flat cache."""
+
+    def token_text(self, token: int) -> str:
+        """The token as text (bytes that are no UTF-8 alone as surrogates); "" if unknown."""

@@ -1,0 +1,113 @@
+"""`load_model`: a checkpoint folder → an engine. A family is a file named by `model_type`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flash_dllm.engine import ModelEngine
+
+EMBEDDED = Path(__file__).resolve().parents[2] / "assets" / "tiny"
+_NOT_FAMILIES = {"base", "transformer", "checkpoint", "tokenizer"}
+DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
+
+
+def families() -> list[str]:
+    """The supported model families, by file."""
+    names = [module.name for module in pkgutil.iter_modules(__path__)]
+    return sorted(name for name in names if name not in _NOT_FAMILIES)
+
+
+def load_model(
+    folder: str | Path | None = None,
+    impl: str = "auto",
+    device: str = "auto",
+    dtype: str = "auto",
+) -> ModelEngine:
+    """Load a checkpoint folder (None: the embedded model).
+
+    device  "auto" takes CUDA, then Apple's MPS, then the CPU
+    dtype   "auto" is float32 on CPU and MPS, bfloat16 on CUDA
+    Raises FileNotFoundError, ValueError or RuntimeError in one sentence: missing or damaged files,
+    unsupported model_type or values, an implementation or device that this machine lacks.
+    """
+    import torch
+
+    from flash_dllm.engine import ModelEngine
+    from flash_dllm.models.checkpoint import TensorReader, fingerprint, read_json
+    from flash_dllm.models.tokenizer import Tokenizer
+    from flash_dllm.models.transformer import Transformer
+    from flash_dllm.trace import ModelInfo
+    from kernels.ops import resolve_impl
+
+    path = Path(folder) if folder is not None else EMBEDDED
+    if not path.is_dir():
+        raise FileNotFoundError(f"{path} is not a folder; give the folder of a checkpoint")
+    place = _device(device)
+    impl = resolve_impl(impl, place.type)
+    config = read_json(path / "config.json")
+    family = _family(config, path)
+    tokenizer = Tokenizer(path)
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    if dtype == "auto":
+        dtype = "bfloat16" if place.type == "cuda" else "float32"
+    end_ids = tuple(dict.fromkeys([*_config_end_ids(config), *tokenizer.end_token_ids]))
+    spec = family.read_spec(config, end_ids)
+    tensors = TensorReader(path, getattr(torch, dtype), place)
+    model = Transformer(spec, family.read_weights(spec, config, tensors), impl)
+    info = ModelInfo(
+        name=path.resolve().name,
+        vocab_size=spec.vocab_size,
+        n_layers=spec.n_layers,
+        mask_token_id=spec.mask_token_id,
+        eos_token_ids=spec.eos_token_ids,
+        fingerprint=fingerprint(path),
+        impl=impl,
+        device=place.type,
+        dtype=dtype,
+    )
+    return ModelEngine(model, info, tokenizer, load_preset(path), path)
+
+
+def load_preset(folder: Path | None = None) -> dict:
+    """The swept default settings that a model folder carries, or {} (no torch needed)."""
+    path = (folder or EMBEDDED) / "preset.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _config_end_ids(config: dict) -> list[int]:
+    value = config.get("eos_token_id")
+    return value if isinstance(value, list) else [value] if isinstance(value, int) else []
+
+
+def _family(config: dict, path: Path):
+    name = str(config.get("model_type", "")).lower().replace("-", "_")
+    if name not in families():
+        raise ValueError(
+            f"model_type {config.get('model_type')!r} in {path} is not supported; supported are "
+            f"{', '.join(families())}"
+        )
+    return importlib.import_module(f"{__name__}.{name}")
+
+
+def _device(name: str):
+    import torch
+
+    if name == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device must be auto, cpu, cuda or mps, got {name!r}") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise RuntimeError("device='cuda' needs a CUDA GPU; use device='cpu' on this machine")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise RuntimeError("device='mps' needs Apple's Metal; use device='cpu' on this machine")
+    return device

@@ -1,0 +1,27 @@
+"""ModelSpec: the numbers of a checkpoint that the rest of the code may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """Read from config.json by a family file; nothing here has a default.
+
+    n_kv_heads  key/value heads (GQA when fewer than n_heads)
+    max_length  most positions the model was made for
+    """
+
+    d_model: int
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    ffn_size: int
+    vocab_size: int
+    rms_norm_eps: float
+    rope_theta: float
+    max_length: int
+    mask_token_id: int
+    eos_token_ids: tuple[int, ...]

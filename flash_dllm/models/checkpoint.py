@@ -1,0 +1,136 @@
+"""A checkpoint folder: config.json and safetensors, read with errors that name the culprit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object. Raises FileNotFoundError or ValueError in one sentence."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{path.name} is missing in {path.parent}; a model folder needs config.json, "
+            "safetensors weights and tokenizer files"
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path.name} in {path.parent} is not valid JSON ({error})") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path.name} in {path.parent} must hold a JSON object")
+    return content
+
+
+class ConfigReader:
+    """config.json, where a missing key is named instead of defaulted."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._config = config
+
+    def _get(self, key: str) -> Any:
+        if key not in self._config:
+            raise ValueError(f"config.json has no {key!r}; add the value of the checkpoint")
+        return self._config[key]
+
+    def whole(self, key: str, optional: bool = False) -> int:
+        """A positive or zero whole number; with `optional` 0 for a missing or null key."""
+        if optional and self._config.get(key) is None:
+            return 0
+        value = self._get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise ValueError(f"config.json: {key} must be a whole number, got {value!r}")
+        return value
+
+    def number(self, key: str) -> float:
+        value = self._get(key)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise ValueError(f"config.json: {key} must be a number, got {value!r}")
+        return float(value)
+
+    def require(self, key: str, wanted: object) -> None:
+        """Refuse a value that this code does not implement."""
+        if (value := self._get(key)) != wanted:
+            raise ValueError(f"config.json: {key}={value!r} is not supported, only {wanted!r}")
+
+
+class TensorReader:
+    """Tensors by name from one or several safetensors files, in the wanted dtype and place."""
+
+    def __init__(self, folder: Path, dtype: torch.dtype, device: torch.device) -> None:
+        self._folder, self._dtype, self._device = folder, dtype, device
+        self._files = self._locate()
+        self._open: dict[str, Any] = {}
+
+    def _locate(self) -> dict[str, str]:
+        """tensor name → file name."""
+        index = self._folder / "model.safetensors.index.json"
+        if index.exists():
+            weight_map = read_json(index).get("weight_map")
+            if not isinstance(weight_map, dict):
+                raise ValueError(f"{index.name} has no weight_map")
+            return weight_map
+        single = self._folder / "model.safetensors"
+        if single.exists():
+            with self._reader(single.name) as reader:
+                return dict.fromkeys(reader.keys(), single.name)
+        pickles = [p.name for p in self._folder.glob("*") if p.suffix in (".bin", ".pt", ".pth")]
+        if pickles:
+            raise ValueError(
+                f"{pickles[0]} is a pickle and is not read, because it can run code; convert it "
+                "with safetensors.torch.save_file"
+            )
+        raise FileNotFoundError(
+            f"no weights in {self._folder}: expected model.safetensors or "
+            "model.safetensors.index.json"
+        )
+
+    def _reader(self, name: str):
+        path = self._folder / name
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"the weight file {name} is missing in {self._folder}; copy it there again"
+            )
+        try:
+            return safe_open(path, framework="pt", device="cpu")
+        except (SafetensorError, OSError) as error:
+            raise ValueError(
+                f"the weight file {name} is damaged or truncated ({error}); copy it again"
+            ) from None
+
+    def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """One tensor. Raises ValueError if it is missing or has another shape."""
+        file = self._files.get(name)
+        if file is None:
+            raise ValueError(f"the checkpoint has no tensor {name}; is it complete?")
+        if file not in self._open:
+            self._open[file] = self._reader(file)
+        try:
+            tensor = self._open[file].get_tensor(name)
+        except SafetensorError:
+            raise ValueError(f"{file} does not hold the tensor {name}; is it complete?") from None
+        if tuple(tensor.shape) != shape:
+            raise ValueError(
+                f"the tensor {name} has shape {tuple(tensor.shape)}, but config.json asks for "
+                f"{shape}"
+            )
+        return tensor.to(self._device, self._dtype)
+
+
+def fingerprint(folder: Path) -> str:
+    """A short hash over config and weight files: sizes, heads and tails, so it stays instant."""
+    digest = hashlib.sha256()
+    for path in sorted([*folder.glob("*.safetensors"), folder / "config.json"]):
+        size = path.stat().st_size
+        digest.update(f"{path.name}:{size};".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(1 << 16))
+            file.seek(max(0, size - (1 << 16)))
+            digest.update(file.read())
+    return digest.hexdigest()[:12]

@@ -1,0 +1,92 @@
+"""LLaDA (model_type `llada`): LLaDA-8B-Base, -Instruct, LLaDA-1.5 and the embedded model.
+
+Config keys and tensor names are those of the official checkpoints; no remote code is needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from flash_dllm.models.base import ModelSpec
+from flash_dllm.models.checkpoint import ConfigReader, TensorReader
+from flash_dllm.models.transformer import BlockWeights, ModelWeights
+
+
+def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSpec:
+    """The spec from config.json. Raises ValueError naming a missing or unsupported key."""
+    read = ConfigReader(config)
+    for key, wanted in (
+        ("rope", True),
+        ("alibi", False),
+        ("include_bias", False),
+        ("attention_layer_norm", False),
+        ("input_emb_norm", False),
+        ("scale_logits", False),
+        ("layer_norm_type", "rms"),
+        ("activation_type", "silu"),
+        ("block_type", "llama"),
+    ):
+        read.require(key, wanted)
+    d_model, n_heads = read.whole("d_model"), read.whole("n_heads")
+    n_kv_heads = read.whole("n_kv_heads", optional=True) or n_heads
+    if d_model % n_heads or n_heads % n_kv_heads:
+        raise ValueError(
+            f"config.json: d_model {d_model}, n_heads {n_heads} and n_kv_heads {n_kv_heads} do "
+            "not divide"
+        )
+    return ModelSpec(
+        d_model=d_model,
+        n_layers=read.whole("n_layers"),
+        n_heads=n_heads,
+        n_kv_heads=n_kv_heads,
+        head_dim=d_model // n_heads,
+        ffn_size=read.whole("mlp_hidden_size"),
+        vocab_size=read.whole("embedding_size"),
+        rms_norm_eps=read.number("rms_norm_eps"),
+        rope_theta=read.number("rope_theta"),
+        max_length=read.whole("max_sequence_length"),
+        mask_token_id=read.whole("mask_token_id"),
+        eos_token_ids=eos_token_ids,
+    )
+
+
+def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader) -> ModelWeights:
+    """Weights by LLaDA's names. Raises ValueError naming a missing or misshapen tensor."""
+    width, kv_width = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
+    blocks = []
+    for number in range(spec.n_layers):
+
+        def take(leaf: str, *shape: int, layer: int = number):
+            return tensors.take(f"model.transformer.blocks.{layer}.{leaf}", shape)
+
+        q = take("q_proj.weight", width, spec.d_model)
+        k = take("k_proj.weight", kv_width, spec.d_model)
+        v = take("v_proj.weight", kv_width, spec.d_model)
+        bias = None
+        if config.get("include_qkv_bias"):
+            sizes = (("q", width), ("k", kv_width), ("v", kv_width))
+            bias = torch.cat([take(f"{name}_proj.bias", size) for name, size in sizes])
+        gate = take("ff_proj.weight", spec.ffn_size, spec.d_model)
+        up = take("up_proj.weight", spec.ffn_size, spec.d_model)
+        blocks.append(
+            BlockWeights(
+                attn_norm=take("attn_norm.weight", spec.d_model),
+                qkv=torch.cat((q, k, v)),
+                qkv_bias=bias,
+                attn_out=take("attn_out.weight", spec.d_model, width),
+                ffn_norm=take("ff_norm.weight", spec.d_model),
+                gate_up=torch.cat((gate, up)),
+                down=take("ff_out.weight", spec.d_model, spec.ffn_size),
+            )
+        )
+    table = (spec.vocab_size, spec.d_model)
+    embedding = tensors.take("model.transformer.wte.weight", table)
+    is_tied = bool(config.get("weight_tying"))
+    return ModelWeights(
+        embedding=embedding,
+        blocks=tuple(blocks),
+        final_norm=tensors.take("model.transformer.ln_f.weight", (spec.d_model,)),
+        head=embedding if is_tied else tensors.take("model.transformer.ff_out.weight", table),
+    )

@@ -1,0 +1,145 @@
+"""The question that goes down to the model, the answer that comes up, and who sees whom.
+
+A `Query` is a struct of arrays, one entry a row: no object per row, since rows are made on every
+pass. Everything here is plain Python; `packing.py` turns queries into tensors, and its tensor
+form of `sees` is tested against the one in this file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Role(IntEnum):
+    """Why a row is asked."""
+
+    CONTEXT = 0  # decided, read because the pass reads every position
+    TRACKED = 1  # decided, in the tracked set T
+    DECIDED = 2  # decided in this very step (D), not on the canvas yet
+    WINDOW = 3  # undecided, predicted in the draft pass
+    FAR = 4  # undecided, outside the window, read by a full pass
+    DRAFT_VIEW = 5  # a searched position filled with its draft
+    MASK_VIEW = 6  # the same position filled with [MASK], predicted in the verify pass
+
+
+VIEWS = frozenset({Role.DRAFT_VIEW, Role.MASK_VIEW})
+
+
+@dataclass(frozen=True)
+class DraftAsk:
+    """A strategy asks: what would you write at these undecided positions?"""
+
+    window: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class VerifyAsk:
+    """A strategy asks again, with drafts filled in (paper §2.3).
+
+    decided   (position, token) of D, in draft order: seen by everybody
+    searched  (position, draft) in acceptance order: the k-th mask view sees the drafts before k
+    audited   positions of D whose mask view is wanted too, in draft order (audit mode; these
+              views only read, so they change nothing)
+    is_dry    audit only: nothing may be written but scratch slots
+    """
+
+    decided: tuple[tuple[int, int], ...]
+    searched: tuple[tuple[int, int], ...]
+    audited: tuple[int, ...] = ()
+    is_dry: bool = False
+
+
+@dataclass
+class Query:
+    """Rows of one pass for one sequence.
+
+    kind       "full", "draft", "verify" or "audit" (a dry verify pass)
+    length     positions of the sequence; slots below it are the positions' own, slots from it
+               on are scratch for the views
+    tokens, positions, slots, roles, ranks   one entry a row (lists of int)
+    predict    indices of the rows whose logits are wanted
+    searched   slot → rank: the slot is hidden from rows of that rank and beyond (see `sees_slot`)
+    wants_mass whether the attention mass of the predicted rows is wanted
+    """
+
+    kind: str
+    length: int
+    tokens: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    roles: list[int] = field(default_factory=list)
+    ranks: list[int] = field(default_factory=list)
+    predict: list[int] = field(default_factory=list)
+    searched: dict[int, int] = field(default_factory=dict)
+    wants_mass: bool = False
+
+    def add(self, token: int, position: int, slot: int, role: Role, rank: int = 0) -> None:
+        """Append one row."""
+        self.tokens.append(token)
+        self.positions.append(position)
+        self.slots.append(slot)
+        self.roles.append(role)
+        self.ranks.append(rank)
+
+    @property
+    def rows(self) -> int:
+        return len(self.tokens)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What came back for one query; plain numbers after one transfer to the host.
+
+    tokens, confidences, alternatives   one entry per predicted row
+    mass     attention mass per position, or () when it was not asked
+    seconds  wall time of the launch
+    """
+
+    tokens: list[int]
+    confidences: list[float]
+    alternatives: list[tuple[tuple[int, float], ...]]
+    mass: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def sees_slot(rank: int, searched: int) -> bool:
+    """Whether a row of `rank` sees a slot (docs/decisions.md, Visibility).
+
+    `searched` is 0 for ordinary slots, k for the slot of the k-th searched position. A row of
+    rank k has drafts for the first k in place of their [MASK] entries, so it sees each position
+    once. Negative numbers are the same rule for audited positions of D.
+
+    >>> [sees_slot(2, searched) for searched in (0, 1, 2, 3)]
+    [True, False, False, True]
+    >>> [sees_slot(-2, searched) for searched in (-3, -2, -1, 0, 1)]
+    [True, False, False, True, True]
+    """
+    return not (0 < searched <= rank or rank <= searched < 0)
+
+
+def sees_view(
+    reader: Role, reader_rank: int, view: Role, view_rank: int, is_own_row: bool
+) -> bool:
+    """Whether a row sees a view: draft views up to its rank, no mask view but its own row.
+
+    >>> sees_view(Role.MASK_VIEW, 2, Role.DRAFT_VIEW, 2, False)
+    False
+    >>> sees_view(Role.DRAFT_VIEW, 2, Role.DRAFT_VIEW, 2, True)
+    True
+    """
+    if view is Role.MASK_VIEW:
+        return is_own_row
+    last = reader_rank if reader is Role.DRAFT_VIEW else reader_rank - 1
+    return view_rank <= last
+
+
+def visible_slots(query: Query, row: int) -> list[int]:
+    """All slots, scratch included, that a row of the query attends to."""
+    rank, role = query.ranks[row], Role(query.roles[row])
+    slots = [s for s in range(query.length) if sees_slot(rank, query.searched.get(s, 0))]
+    for other in range(query.rows):
+        view = Role(query.roles[other])
+        if view in VIEWS and sees_view(role, rank, view, query.ranks[other], other == row):
+            slots.append(query.slots[other])
+    return slots

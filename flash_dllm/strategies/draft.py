@@ -1,0 +1,48 @@
+"""The draft that every strategy starts from: one row of numbers per window position."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from flash_dllm.query import DraftAsk, Prediction
+from flash_dllm.strategies.base import Ask, StepState
+from flash_dllm.trace import Proposal, Verdict
+
+
+@dataclass(frozen=True)
+class Draft:
+    """positions are the decidable ones first, then the rest of the window; tokens, confidences
+    and alternatives go with them."""
+
+    positions: tuple[int, ...]
+    tokens: list[int]
+    confidences: list[float]
+    alternatives: list[tuple[tuple[int, float], ...]]
+    decidable: int
+
+    def proposal(self, index: int, verdict: Verdict, **more) -> Proposal:
+        """The proposal of the index-th position."""
+        return Proposal(
+            self.positions[index],
+            self.tokens[index],
+            self.confidences[index],
+            verdict,
+            alternatives=self.alternatives[index],
+            **more,
+        )
+
+
+def ask_draft(state: StepState) -> Generator[Ask, Prediction, Draft]:
+    """Ask for the window. The decidable positions come first in the result."""
+    answer = yield DraftAsk(state.window)
+    chosen = set(state.decidable)
+    indices = [i for i, p in enumerate(state.window) if p in chosen]
+    indices += [i for i, p in enumerate(state.window) if p not in chosen]
+    return Draft(
+        tuple(state.window[i] for i in indices),
+        [answer.tokens[i] for i in indices],
+        [answer.confidences[i] for i in indices],
+        [answer.alternatives[i] for i in indices],
+        len(chosen),
+    )

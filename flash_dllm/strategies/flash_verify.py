@@ -1,0 +1,135 @@
+"""Flash-Verify: confidence decoding plus a second question (paper §2.3, Alg. 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from flash_dllm.acceptance import ACCEPTANCES, ORDERS, judge, search_order, split
+from flash_dllm.config import check_ranges
+from flash_dllm.query import Prediction, VerifyAsk
+from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
+from flash_dllm.strategies.confidence import EPSILON, decided_proposals
+from flash_dllm.strategies.draft import Draft, ask_draft
+from flash_dllm.trace import Proposal, Verdict
+
+
+@dataclass(frozen=True)
+class FlashVerify(DecodingStrategy):
+    """Commit c ≥ ε; ask again about the others with a draft view and a mask view of each; keep
+    the prefix where both agree and the mask view is at least γ sure.
+
+    γ bounds the distance to the model's own one-by-one law under the same cache, not to the
+    truth (paper, Appendix C). Not the γ of speculative decoding.
+    """
+
+    name: ClassVar[str] = "flash_verify"
+
+    epsilon: float = field(default=0.9, metadata=EPSILON)
+    gamma: float = field(
+        default=0.8,
+        metadata={"symbol": "γ", "low": 0.0, "high": 1.0,
+                  "help": "accept drafts whose mask view agrees and is at least this sure"},
+    )
+    search_size: int | None = field(
+        default=None,
+        metadata={"symbol": "|S|", "low": 0, "high": 1024,
+                  "help": "how many drafts to verify; none means all that may be committed"},
+    )
+    order: str = field(
+        default="confidence",
+        metadata={"choices": ORDERS, "help": "the order in which drafts are accepted"},
+    )
+    acceptance: str = field(
+        default="each",
+        metadata={"choices": ACCEPTANCES,
+                  "help": "test each c̃ against γ, or their running product"},
+    )
+    correct: bool = field(
+        default=False,
+        metadata={"help": "at the first mismatch commit the mask view's own token if c̃ ≥ γ"},
+    )
+    audit: bool = field(
+        default=False,
+        metadata={"help": "record the mask view of every window position (changes no token)"},
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def max_views(self, window_size: int) -> int:
+        return (3 if self.audit else 2) * window_size
+
+    def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
+        draft = yield from ask_draft(state)
+        count = draft.decidable
+        decided, candidates = split(
+            draft.positions[:count], draft.confidences[:count], self.epsilon
+        )
+        searched = search_order(candidates, draft.positions, self.order, self.search_size)
+        kept = set(searched)
+        waiting = [i for i in candidates if i not in kept]
+        waiting += range(count, len(draft.positions))
+
+        asked = self._second_question(draft, decided, searched, waiting)
+        views: dict[int, tuple[int, float]] = {}
+        if asked is not None:
+            ask, indices = asked
+            answer = yield ask
+            pairs = zip(answer.tokens, answer.confidences, strict=True)
+            views = dict(zip(indices, pairs, strict=True))
+
+        judgement = judge(
+            [draft.tokens[i] for i in searched],
+            [views[i][0] for i in searched],
+            [views[i][1] for i in searched],
+            self.gamma,
+            self.acceptance,
+            self.correct,
+        )
+        proposals = decided_proposals(draft, decided, self.epsilon)
+        for rank, (i, verdict) in enumerate(zip(searched, judgement.verdicts, strict=True), 1):
+            proposals.append(draft.proposal(i, verdict, rank=rank))
+        proposals += [draft.proposal(i, Verdict.WAITING) for i in waiting]
+        return Decision(_with_views(proposals, draft.positions, views), judgement.stop)
+
+    def _second_question(
+        self, draft: Draft, decided: list[int], searched: list[int], waiting: list[int]
+    ) -> tuple[VerifyAsk, list[int]] | None:
+        """The verify question and the draft indices that its answer is about, in row order.
+
+        An audit asks about every window position: views behind the searched ones are seen by
+        nobody before them, so no decision changes. Where nothing is searched there would be no
+        pass at all, and the audit's own pass must leave the cache as it is.
+        """
+
+        def pairs(indices: list[int]) -> tuple[tuple[int, int], ...]:
+            return tuple((draft.positions[i], draft.tokens[i]) for i in indices)
+
+        if not searched:
+            if not self.audit:
+                return None
+            everything = decided + waiting
+            return VerifyAsk((), pairs(everything), is_dry=True), everything
+        viewed = searched + waiting if self.audit else searched
+        audited = decided if self.audit else []
+        positions = tuple(draft.positions[i] for i in audited)
+        return VerifyAsk(pairs(decided), pairs(viewed), positions), viewed + audited
+
+
+def _with_views(
+    proposals: list[Proposal],
+    positions: tuple[int, ...],
+    views: dict[int, tuple[int, float]],
+) -> tuple[Proposal, ...]:
+    """The proposals with the mask view's token and confidence where one was asked."""
+    by_position = {positions[i]: view for i, view in views.items()}
+    return tuple(
+        replace(p, verify_token=view[0], verify_confidence=view[1])
+        if (view := by_position.get(p.position)) is not None
+        else p
+        for p in proposals
+    )
+
+

@@ -1,0 +1,225 @@
+"""What a trace file may hold: one reader per field, with its type and bounds.
+
+Nothing here decides whether the steps make sense together: `trace_replay.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, get_type_hints
+
+from flash_dllm.caches import CACHES
+from flash_dllm.caches.base import CachePolicy
+from flash_dllm.config import DecodeConfig
+from flash_dllm.json_reader import (
+    Reader,
+    check_keys,
+    choice,
+    items,
+    member,
+    number,
+    optional,
+    pair,
+    record,
+    shown,
+    text,
+    whole,
+    within,
+)
+from flash_dllm.strategies import STRATEGIES
+from flash_dllm.strategies.base import DecodingStrategy
+from flash_dllm.trace import (
+    SCHEMA_VERSION,
+    DecodeTrace,
+    ModelInfo,
+    PassRecord,
+    Proposal,
+    StepTrace,
+    StopReason,
+    TraceError,
+    Verdict,
+)
+
+FORMAT = "flash-dllm-trace"
+PASS_KINDS = ("full", "draft", "verify", "audit")
+STATUSES = ("finished", "stopped")
+MAX_VOCAB = 1_000_000
+MAX_PROMPT = 32_768
+MAX_GEN_LENGTH = 4_096
+MAX_WINDOW = 1_024
+
+
+def token_texts(vocab_size: int) -> Reader:
+    """Token id → text; JSON keys are strings, so ids stand there in plain decimal digits."""
+    read_id, read_text = whole(0, vocab_size - 1), text(1_000)
+
+    def read(value: Any) -> dict[int, str]:
+        if type(value) is not dict:
+            raise TraceError(f"must be an object, got {shown(value)}")
+        texts = {}
+        for key, string in value.items():
+            if not (key.isascii() and key.isdigit()) or len(key) > 7 or key != str(int(key)):
+                raise TraceError(f"has the key {shown(key)}, which is no token id")
+            token = within(f".{key}", read_id, int(key))
+            texts[token] = within(f".{key}", read_text, string)
+        return texts
+
+    return read
+
+
+def scalar(value: Any) -> Any:
+    """Anything but a list or an object; the settings class checks type and range."""
+    if isinstance(value, list | dict):
+        raise TraceError(f"must be a single value, got {shown(value)}")
+    return value
+
+
+# settings whose class does not check their type
+KNOB_READERS = {tuple[int, int] | None: optional(pair(whole(0, 1_000), whole(0, 1_000)))}
+
+
+def build(kind: type, value: Any) -> Any:
+    """A settings object of this class from its JSON; the class itself checks the values."""
+    hints = get_type_hints(kind)
+    names = tuple(item.name for item in fields(kind))
+    check_keys(value, names)
+    knobs = {
+        name: within(f".{name}", KNOB_READERS.get(hints[name], scalar), value[name])
+        for name in names
+    }
+    try:
+        return kind(**knobs)
+    except ValueError as error:
+        raise TraceError(str(error)) from None
+
+
+def build_named(kinds: Mapping[str, type], what: str) -> Reader:
+    """A strategy or cache policy: the one that "name" says, built from the other keys."""
+
+    def read(value: Any) -> Any:
+        if type(value) is not dict:
+            raise TraceError(f"must be an object, got {shown(value)}")
+        if "name" not in value:
+            raise TraceError("is missing", ".name")
+        name = value["name"]
+        if type(name) is not str or name not in kinds:
+            raise TraceError(
+                f"{shown(name)} is no {what} known here; known are {', '.join(kinds)}", ".name"
+            )
+        return build(kinds[name], {key: v for key, v in value.items() if key != "name"})
+
+    return read
+
+
+UNIT = number(0, 1)
+LABEL = text(300)
+COUNT = whole(0, 10_000_000)
+
+MODEL = record(
+    ModelInfo,
+    name=LABEL,
+    vocab_size=whole(1, MAX_VOCAB),
+    n_layers=whole(1, 10_000),
+    mask_token_id=whole(0, MAX_VOCAB - 1),
+    eos_token_ids=items(whole(0, MAX_VOCAB - 1), 64),
+    fingerprint=LABEL,
+    impl=LABEL,
+    device=LABEL,
+    dtype=LABEL,
+)
+
+
+def step_reader(vocab_size: int, length: int) -> Reader:
+    """A step of a run with that many token ids and that many positions."""
+    token, position = whole(0, vocab_size - 1), whole(0, length - 1)
+    proposal = record(
+        Proposal,
+        position=position,
+        draft_token=token,
+        confidence=UNIT,
+        verdict=member(Verdict),
+        rank=optional(whole(0, MAX_WINDOW)),
+        verify_token=optional(token),
+        verify_confidence=optional(UNIT),
+        alternatives=items(pair(token, UNIT), 64),
+    )
+    forward = record(
+        PassRecord,
+        kind=choice(*PASS_KINDS),
+        rows=COUNT,
+        predicted=COUNT,
+        seconds=number(0, 1e9),
+    )
+    return record(
+        StepTrace,
+        index=whole(1, MAX_GEN_LENGTH),
+        window=items(position, MAX_WINDOW),
+        proposals=items(proposal, MAX_WINDOW),
+        stop=member(StopReason),
+        tracked=items(position, length),
+        verify_tracked=items(position, length),
+        attention=items(pair(position, UNIT), length),
+        decided_mass=UNIT,
+        passes=items(forward, 16),
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a trace as the objects that they describe."""
+
+    strategy: DecodingStrategy
+    cache: CachePolicy
+    config: DecodeConfig
+
+
+def read_settings(value: Mapping[str, Any]) -> Settings:
+    """The settings in a trace's header (from JSON, or the dicts of a DecodeTrace)."""
+    return Settings(
+        within(".strategy", build_named(STRATEGIES, "strategy"), value["strategy"]),
+        within(".cache", build_named(CACHES, "cache policy"), value["cache"]),
+        within(".config", lambda config: build(DecodeConfig, config), value["config"]),
+    )
+
+
+def check_version(value: Any) -> None:
+    """Refuse what is no trace, or one of another schema version."""
+    if type(value) is not dict:
+        raise TraceError(f"the file must hold an object, got {shown(value)}")
+    if value.get("format") != FORMAT:
+        raise TraceError(f"must be {FORMAT!r}, got {shown(value.get('format'))}", ".format")
+    version = value.get("schema_version")
+    if type(version) is not int or version != SCHEMA_VERSION:
+        age = "newer" if type(version) is int and version > SCHEMA_VERSION else "not known"
+        raise TraceError(
+            f"{shown(version)} is {age} here; this program reads version {SCHEMA_VERSION}",
+            ".schema_version",
+        )
+
+
+def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
+    """A trace of well-formed parts, and its settings as objects. Raises TraceError."""
+    check_version(value)
+    names = tuple(item.name for item in fields(DecodeTrace))
+    check_keys(value, ("format", "schema_version", *names))
+    model = within(".model", MODEL, value["model"])
+    token = whole(0, model.vocab_size - 1)
+    within(".model.mask_token_id", token, model.mask_token_id)
+    within(".model.eos_token_ids", items(token, 64), list(model.eos_token_ids))
+    settings = read_settings(value)
+    prompt_ids = within(".prompt_token_ids", items(token, MAX_PROMPT), value["prompt_token_ids"])
+    gen_length = settings.config.gen_length
+    step = step_reader(model.vocab_size, len(prompt_ids) + gen_length)
+    trace = DecodeTrace(
+        prompt=within(".prompt", text(1_000_000), value["prompt"]),
+        prompt_token_ids=prompt_ids,
+        model=model,
+        strategy={"name": settings.strategy.name, **asdict(settings.strategy)},
+        cache={"name": settings.cache.name, **asdict(settings.cache)},
+        config=asdict(settings.config),
+        token_texts=within(".token_texts", token_texts(model.vocab_size), value["token_texts"]),
+        steps=within(".steps", items(step, gen_length), value["steps"]),
+        status=within(".status", choice(*STATUSES), value["status"]),
+    )
+    return trace, settings

@@ -1,0 +1,1 @@
+"""Families of short algebra: a question, worked steps, the exact answer."""

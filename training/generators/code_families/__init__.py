@@ -1,0 +1,1 @@
+"""Families of small Python tasks: what is asked, a body that does it, and a reference callable."""
