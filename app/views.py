@@ -147,7 +147,7 @@ def view(trace: DecodeTrace, run: str, at: int | None = None) -> str:
         | {
             "kind": "trace",
             "texts": writer.texts.unsent(),
-            "at": telling_step(trace) if at is None else at,
+            "at0": telling_step(trace) if at is None else at,
             "live": False,
             "status": trace.status,
             "summary": sentences.summary(trace),
@@ -176,7 +176,7 @@ class LiveView:
                 "kind": "trace",
                 "steps": [],
                 "texts": self._writer.texts.unsent(),
-                "at": 0,
+                "at0": 0,
                 "live": True,
                 "status": "running",
                 "summary": "",

@@ -100,8 +100,8 @@ def rejudge(
             changed = step, again
         canvas = canvas.commit(again.accepted)
     if changed is None:
-        words = idle or ["every recorded step decides the same at these thresholds."]
-        return Rejudged(tuple(steps), None, 0, 0, "exact", _sentences(words))
+        words = idle or ["Every recorded step decides the same at these thresholds."]
+        return Rejudged(tuple(steps), None, 0, 0, "exact", " ".join(words))
     before, after = changed
     if after.certainty is Certainty.EXACT and canvas.is_finished:
         steps = steps[: after.index]  # the steps recorded behind it would not be taken
@@ -114,7 +114,7 @@ def rejudge(
         tokens if is_known else None,
         len(_decided(after.proposals)) - len(_decided(before.proposals)),
         badge,
-        _sentences([*idle, *words]),
+        " ".join([*idle, *words]),
     )
 
 
@@ -180,10 +180,10 @@ def _badge(
     index = after.index
     decided = len(_decided(after.proposals)) - len(_decided(before.proposals))
     if after.certainty is Certainty.EXACT:
-        change = f"step {index} would commit {_more(tokens)}"
+        change = f"Step {index} would commit {_more(tokens)}"
         if decided:
             change = (
-                f"step {index} would decide {_more(decided)} before verifying and commit "
+                f"Step {index} would decide {_more(decided)} before verifying and commit "
                 f"{_more(tokens)} in all"
             )
         if is_finished:
@@ -191,7 +191,7 @@ def _badge(
         return f"exact until step {index}", [
             f"{change}; what comes after it depends on that and needs a run."
         ]
-    change = f"step {index} would decide {_more(decided)} before verifying"
+    change = f"Step {index} would decide {_more(decided)} before verifying"
     if after.certainty is Certainty.APPROXIMATE:
         return f"approximate at step {index}", [
             f"{change}, so its mask views would see another text: about {_more(tokens)} in all; "
@@ -200,7 +200,7 @@ def _badge(
     missing = [f"{change}; mask views that it would then need were not recorded."]
     if index == 1:
         return "needs a run", missing
-    return f"exact until step {index - 1}", [*missing, "from there on it needs a run."]
+    return f"exact until step {index - 1}", [*missing, "From there on it needs a run."]
 
 
 def _more(count: int) -> str:
@@ -213,7 +213,3 @@ def _more(count: int) -> str:
         return "as many tokens"
     tokens = "token" if abs(count) == 1 else "tokens"
     return f"{abs(count)} {tokens} {'more' if count > 0 else 'fewer'}"
-
-
-def _sentences(words: list[str]) -> str:
-    return " ".join(part[0].upper() + part[1:] for part in words)

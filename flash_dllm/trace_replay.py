@@ -20,8 +20,6 @@ View = tuple[int, float]
 
 def replay(trace: DecodeTrace, settings: Settings) -> None:
     """Raise TraceError at the first thing that can't have happened in such a run."""
-    if not trace.prompt_token_ids:
-        raise TraceError("is empty; a run starts from at least one token", ".prompt_token_ids")
     if trace.model.mask_token_id in trace.prompt_token_ids:
         raise TraceError("holds the mask token", ".prompt_token_ids")
     if trace.model.mask_token_id in trace.model.eos_token_ids:

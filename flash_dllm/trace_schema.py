@@ -209,6 +209,8 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
     within(".model.eos_token_ids", items(token, 64), list(model.eos_token_ids))
     settings = read_settings(value)
     prompt_ids = within(".prompt_token_ids", items(token, MAX_PROMPT), value["prompt_token_ids"])
+    if not prompt_ids:
+        raise TraceError("is empty; a run starts from at least one token", ".prompt_token_ids")
     gen_length = settings.config.gen_length
     step = step_reader(model.vocab_size, len(prompt_ids) + gen_length)
     trace = DecodeTrace(

@@ -4,9 +4,9 @@ import json
 import os
 import stat
 from dataclasses import replace
+from itertools import count
 
 import pytest
-from hash_engine import EOS, MASK, HashEngine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +18,7 @@ from flash_dllm.scripted import toy_engine
 from flash_dllm.strategies import Confidence, FlashVerify, Greedy
 from flash_dllm.trace import DecodeTrace, StopReason, Verdict
 from flash_dllm.trace_json import TraceError, from_json, load, run_id, save, to_json
+from tests.hash_engine import EOS, MASK, HashEngine
 
 
 def toy_trace() -> DecodeTrace:
@@ -108,7 +109,7 @@ def test_the_text_is_one_ascii_line_without_blanks_between_values():
 
 
 texts = st.one_of(
-    st.sampled_from(["", "\udcc3\udca9", "🙂", "</script><script>alert(1)</script>", "\0\n\r\u2028"]),
+    st.sampled_from(["", "\udcc3\udca9", "🙂", "</script><script>", "\0\n\r\u2028"]),
     st.text(st.characters(exclude_categories=["Cs"])),
     st.text(st.characters(min_codepoint=0xDC80, max_codepoint=0xDCFF, categories=["Cs"])),
 )
@@ -242,7 +243,7 @@ def test_run_id_depends_on_prompt_model_and_every_settings_object():
         ('{"format": -Infinity}', "-Infinity"),
         ('{"a": 1, "a": 1}', "'a' twice"),
     ],
-    ids=range(12),
+    ids=count(),
 )
 def test_what_is_no_trace_is_refused(text, words):
     assert words in refusal(text)
@@ -311,7 +312,7 @@ def test_a_repeated_key_deep_inside_is_refused():
         ("steps", {}, "steps: must be a list, got an object"),
         ("notes", "hello", "unknown key 'notes'"),
     ],
-    ids=range(34),
+    ids=count(),
 )
 def test_a_header_with_a_wrong_value_is_refused_at_its_place(path, value, words):
     assert words in refusal(edited(toy_trace(), path, value))
@@ -359,7 +360,7 @@ def test_a_header_with_a_wrong_value_is_refused_at_its_place(path, value, words)
         ("config.decide_size", 1, "steps[0].proposals[1].verdict: the rules give WAITING"),
         ("model.eos_token_ids", [0], "steps[1]: comes after the run was finished"),
     ],
-    ids=range(35),
+    ids=count(),
 )
 def test_steps_that_break_the_rules_are_refused_at_their_place(path, value, words):
     assert words in refusal(edited(toy_trace(), path, value))

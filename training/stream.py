@@ -55,7 +55,6 @@ MIXTURE = {
     "few_shot": 0.01,
 }
 PROCEDURAL = ("word", "algebra", "code", "story")
-PROCEDURAL_WEIGHTS = np.array([MIXTURE[domain] for domain in PROCEDURAL])
 
 
 class Chat(Protocol):
@@ -163,9 +162,10 @@ class ChatTokenizer:
             "<|eot_id|>",
             "<|mdm_mask|>",
         )
-        ids = [self.tokenizer.token_to_id(name) for name in names]
-        if None in ids:
-            raise ValueError(f"{path} must have the special tokens {names}, got ids {ids}")
+        found = [self.tokenizer.token_to_id(name) for name in names]
+        ids = [number for number in found if number is not None]
+        if len(ids) < len(names):
+            raise ValueError(f"{path} must have the special tokens {names}, got ids {found}")
         self.eos, self.start, self.header, self.header_end, self.eot, self.mask = ids
         self.tokenizer.encode_special_tokens = True
         user, assistant, newlines = self.encode(["user", "assistant", "\n\n"])
@@ -282,9 +282,9 @@ class ShardMaker:
                 items.append(self.fresh_item(kind, item_rng))
                 examples.append(0)
             elif kind == "few_shot":
-                domain = PROCEDURAL[int(rng.integers(len(PROCEDURAL)))]
+                subject = PROCEDURAL[int(rng.integers(len(PROCEDURAL)))]
                 shots = 1 + int(rng.integers(3))
-                items.extend(self.fresh_item(domain, item_rng) for _ in range(shots + 1))
+                items.extend(self.fresh_item(subject, item_rng) for _ in range(shots + 1))
                 examples.extend([-1] * shots + [shots])
         turns = self.chat.turns(items)
         for place, (item, shots) in enumerate(zip(items, examples, strict=True)):

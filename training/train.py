@@ -159,7 +159,7 @@ def train(arguments: argparse.Namespace, started: float) -> None:
     from training.export import export
 
     checks = None
-    if arguments.check_items:
+    if arguments.check_items and not arguments.speed_test:
         checks = Checks(arguments.check_items, arguments.tokenizer)
     trainer, next_shard, warm_shards = set_up(arguments)
     config = stream_config(arguments)
@@ -182,11 +182,13 @@ def train(arguments: argparse.Namespace, started: float) -> None:
         "seconds": round(finished, 1),
         "arguments": {key: str(value) for key, value in vars(arguments).items()},
     }
+    summary_path = arguments.output / "training.json"
+    summary_path.write_text(json.dumps(summary, indent=2) + "\n")
     if checks is not None:
         with Attempt("last check"):
             log.info("held-out loss: %s", checks.losses(trainer))
             summary["checks"] = checks.accuracies(trainer)
-    (arguments.output / "training.json").write_text(json.dumps(summary, indent=2) + "\n")
+            summary_path.write_text(json.dumps(summary, indent=2) + "\n")
     log.info("done after %.1f s", time.monotonic() - started)
 
 
@@ -285,7 +287,8 @@ def loop(
     if arguments.last:
         total = trainer.earlier_seconds + budget
     clock = Clock(trainer)
-    last_save = time.monotonic()
+    # the first save comes early: it is what a broken step falls back to
+    last_save = time.monotonic() - SAVE_SECONDS + 45.0
     # the first check comes early, to see that it works
     next_check = time.monotonic() + CHECK_SECONDS / 4
     while (elapsed := time.monotonic() - started) < budget:
@@ -300,6 +303,8 @@ def loop(
         loss = float(result.loss)
         clock.report(result, loss, spent / total, stream)
         if not math.isfinite(loss):
+            if not (arguments.checkpoint / "state.pt").exists():
+                raise RuntimeError(f"loss is {loss} before the first checkpoint; lower the rates")
             log.error("loss is %s: back to the last checkpoint", loss)
             seconds = trainer.earlier_seconds
             trainer.load(arguments.checkpoint)

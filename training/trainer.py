@@ -110,13 +110,21 @@ class Trainer:
         """Compile on one batch without learning from it; eager if that fails. Seconds taken."""
         started = time.monotonic()
         state = self.generator.get_state()
-        try:
-            self.forward_backward(batch.to(self.device))
-        # whatever the compiler raises, a slower run beats none
-        except Exception as error:
-            if self.run_model is self.model:
-                raise
-            log.warning("torch.compile failed, going on without: %s", str(error)[:2000])
+        chosen = self.model.attention
+        attempts = [chosen, "aten"] if chosen == "varlen" else [chosen]
+        for attention in attempts if self.config.compile else []:
+            self.model.attention = attention
+            try:
+                self.forward_backward(batch.to(self.device))
+                break
+            # whatever the compiler raises, a slower run beats none
+            except Exception as error:
+                log.warning("compiling with %s failed: %s", attention, str(error)[:2000])
+                self.zero_gradients()
+                torch._dynamo.reset()
+        else:
+            log.warning("running without torch.compile")
+            self.model.attention = chosen
             self.run_model = self.model
             self.forward_backward(batch.to(self.device))
         self.zero_gradients()

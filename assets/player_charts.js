@@ -1,0 +1,167 @@
+// The four small charts. Plotly draws them once and re-draws only what a step changes; lines that
+// move (current step, thresholds, accept boundary, picked position) are plain elements above them.
+function makeCharts(root, states, on) {
+  const part = (name) => root.querySelector(name);
+  const boxes = { ladder: part('.fd-ladder'), attention: part('.fd-attention'), map: part('.fd-map'), progress: part('.fd-progress') };
+  const plot = {}, over = {};
+  for (const name in boxes) {
+    over[name] = boxes[name].querySelector('.fd-over');
+    plot[name] = document.createElement('div');
+    plot[name].style.cssText = 'position:absolute;inset:0';
+    over[name].before(plot[name]);
+  }
+  const config = { displayModeBar: false, responsive: false, doubleClick: false, scrollZoom: false };
+  let P = null, colour = null, T = null, shown = -1, drawn = new Set();
+
+  function readColours() {
+    const style = getComputedStyle(root);
+    const get = (name) => style.getPropertyValue('--fd-' + name).trim();
+    colour = { cells: states.map((s) => get(s.key + '-cell')) };
+    for (const name of ['panel', 'ink', 'quiet', 'line', 'grid', 'axis', 'tracked', 'font']) colour[name] = get(name);
+  }
+  const axis = (more) => ({ gridcolor: colour.grid, linecolor: colour.axis, zeroline: false, fixedrange: true, automargin: false, tickfont: { color: colour.quiet }, ...more });
+  const layout = (more) => ({
+    font: { family: colour.font, size: 12, color: colour.quiet }, paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
+    showlegend: false, hovermode: 'closest', dragmode: false, uirevision: 'keep', bargap: 0.18, ...more });
+  const title = (text) => ({ text, font: { color: colour.quiet, size: 12 }, standoff: 6 });
+  const react = (name, data, more) => P.react(plot[name], data, layout(more), config).then(() => listen(name));
+
+  function ladder(S) {
+    const n = S.w.length, x = [...Array(n).keys()];
+    const y = x.map((k) => (S.mc[k] >= 0 ? S.mc[k] : S.r[k] === 0 ? S.c[k] : null)).map((v) => v === null ? null : v / 1000);
+    const differs = x.filter((k) => S.m[k] >= 0 && S.m[k] !== S.x[k]);
+    const span = Math.max(T.window, 8), size = Math.max(4, Math.min(16, plot.ladder.clientWidth / span * 0.62));
+    return react('ladder', [
+      { type: 'bar', x, y, marker: { color: x.map((k) => colour.cells[+S.v[k]]), line: { width: 0 } }, hoverinfo: 'none' },
+      { type: 'scatter', mode: 'markers', x, y: S.c.map((c) => c / 1000), hoverinfo: 'none', marker: { symbol: 'line-ew', size, line: { width: 2, color: colour.ink } } },
+      { type: 'scatter', mode: 'markers', x: differs, y: differs.map((k) => S.mc[k] / 1000 + 0.045), hoverinfo: 'none', marker: { symbol: 'x-thin', size: 7, line: { width: 1.5, color: colour.ink } } },
+    ], {
+      margin: { l: 34, r: 6, t: 4, b: 40 },
+      xaxis: axis({ range: [-0.6, span - 0.4], title: title('drafts in the order of acceptance'), showgrid: false, dtick: span > 40 ? 10 : span > 12 ? 5 : 1, tick0: 0 }),
+      yaxis: axis({ range: [0, 1.3], tickvals: [0, 0.25, 0.5, 0.75, 1], ticktext: ['0', '.25', '.5', '.75', '1'] }),
+    }).then(() => marks(S));
+  }
+  function marks(S) { // accept boundary, its name, and the two thresholds
+    const { xaxis: ax, yaxis: ay } = plot.ladder._fullLayout;
+    const X = (v) => ax._offset + ax.l2p(v), Y = (v) => ay._offset + ay.l2p(v);
+    const line = (element, at, low) => Object.assign(element.style, { display: at === null ? 'none' : 'block', left: X(at) - 1 + 'px', top: Y(low) + 'px', height: Y(0) - Y(low) + 'px' });
+    const [split, stop, name] = ['.fd-split', '.fd-stop', '.fd-stop-name'].map((c) => over.ladder.querySelector(c));
+    line(split, S.s > S.d ? S.d - 0.5 : null, 1.02);
+    line(stop, S.stop ? S.a - 0.5 : null, 1.27);
+    name.textContent = S.stop;
+    const isRight = X(S.a - 0.5) > plot.ladder.clientWidth * 0.42;
+    Object.assign(name.style, { display: S.stop ? 'block' : 'none', left: isRight ? 'auto' : X(S.a - 0.5) + 'px', right: isRight ? plot.ladder.clientWidth - X(S.a - 0.5) + 'px' : 'auto', textAlign: isRight ? 'right' : 'left' });
+    threshold('gamma', on.thresholds().gamma);
+    threshold('eps', on.thresholds().eps);
+  }
+  function threshold(which, value) {
+    const element = over.ladder.querySelector(which === 'gamma' ? '.fd-gamma' : '.fd-epsilon');
+    element.style.display = value === null || value === undefined ? 'none' : 'block';
+    if (value === null || value === undefined || !plot.ladder._fullLayout) return;
+    const { xaxis: ax, yaxis: ay } = plot.ladder._fullLayout;
+    Object.assign(element.style, { left: ax._offset + 'px', width: ax._length + 'px', top: ay._offset + ay.l2p(value) + 'px' });
+    element.firstElementChild.textContent = (which === 'gamma' ? 'γ ' : 'ε ') + value.toFixed(2);
+    element.setAttribute('aria-valuenow', value.toFixed(2));
+  }
+  function dragThreshold(which, element) {
+    const set = (v) => { v = Math.round(Math.min(1, Math.max(0, v)) * 100) / 100; threshold(which, v); on.threshold(which, v); };
+    element.addEventListener('pointerdown', (e) => { e.preventDefault(); element.focus(); element.setPointerCapture(e.pointerId); element.classList.add('dragged'); });
+    element.addEventListener('pointermove', (e) => {
+      if (!element.classList.contains('dragged')) return;
+      const ay = plot.ladder._fullLayout.yaxis;
+      set(ay.p2l(e.clientY - plot.ladder.getBoundingClientRect().top - ay._offset));
+    });
+    const end = () => { if (element.classList.contains('dragged')) { element.classList.remove('dragged'); on.threshold(which, null); } };
+    element.addEventListener('pointerup', end);
+    element.addEventListener('pointercancel', end);
+    element.addEventListener('keydown', (e) => {
+      const move = { ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1 }[e.key];
+      if (move === undefined) return;
+      e.preventDefault(); e.stopPropagation();
+      set(on.thresholds()[which] + move); on.threshold(which, null);
+    });
+  }
+
+  function attention(S) {
+    const rows = S.att, n = T.rows, y = rows.map((_, k) => k);
+    const note = boxes.attention.querySelector('p');
+    note.textContent = !rows.length ? 'No attention was recorded: without the flash cache every step reads everything.'
+      : S.full ? 'This step read every position; nothing had to be re-read.'
+      : `The ${S.low.length} re-read tokens (solid) hold ${Math.round(S.held / 10)} % of its attention.`;
+    const solid = rows.map((r) => r[3] > 0);
+    return react('attention', [{
+      type: 'bar', orientation: 'h', y, x: rows.map((r) => r[2] / 1000), hoverinfo: 'none',
+      marker: { color: solid.map((s) => (s ? colour.tracked : 'rgba(0,0,0,0)')), line: { width: 1.2, color: solid.map((s) => (s ? colour.tracked : colour.axis)) } },
+      text: rows.map((r) => (r[3] === 2 ? 'new' : '')), textposition: 'outside', textfont: { color: colour.quiet, size: 11 }, cliponaxis: false,
+    }], {
+      margin: { l: 104, r: 10, t: 4, b: 40 },
+      xaxis: axis({ range: [0, T.most * 1.12], title: title('share of the attention'), tickformat: '.0%', nticks: 4 }),
+      yaxis: axis({ range: [n - 0.4, -0.6], tickvals: y, ticktext: rows.map((r) => `${r[0]} ${escapeText(T.texts[r[1]][0]).slice(0, 40)}`), showgrid: false }),
+    });
+  }
+
+  function run() { // the run map and the tokens per step share their rows
+    const n = T.steps.length, last = Math.max(n, 8), height = Math.max(190, Math.min(380, 60 + last * 7));
+    for (const name of ['map', 'progress']) boxes[name].querySelector('.fd-plot').style.height = height + 'px';
+    const y = T.steps.map((_, k) => k + 1), S = T.steps.map((_, k) => on.step(k));
+    const rows = axis({ range: [last + 0.5, 0.5], dtick: last > 24 ? 10 : last > 12 ? 5 : 1, tick0: 0, showgrid: false });
+    const margin = { l: 34, r: 6, t: 22, b: 40 };
+    const most = Math.max(4, ...S.map((s) => s.n[0] + s.n[1] + s.n[2]));
+    const bar = (k, code) => ({ type: 'bar', orientation: 'h', y, x: S.map((s) => s.n[k]), marker: { color: colour.cells[code] }, hoverinfo: 'none' });
+    const scale = states.flatMap((s, k) => [[k / states.length, colour.cells[k]], [(k + 1) / states.length, colour.cells[k]]]);
+    return Promise.all([
+      react('map', [{ type: 'heatmap', z: S.map((s) => [...s.row].map(Number)), y, zmin: -0.5, zmax: states.length - 0.5, colorscale: scale, showscale: false, hoverinfo: 'none', xgap: T.n <= 64 ? 1 : 0, ygap: n <= 24 ? 1 : 0 }],
+        { margin, xaxis: axis({ range: [-0.5, T.n - 0.5], title: title('position in the answer'), showgrid: false, constrain: 'domain' }), yaxis: { ...rows, title: title('step') } }),
+      react('progress', [bar(0, 2), bar(1, 3), bar(2, 6), { type: 'scatter', mode: 'lines', xaxis: 'x2', y, x: S.map((s) => s.pass), line: { color: colour.axis, width: 1.5 }, hoverinfo: 'none' }],
+        { margin, barmode: 'stack', xaxis: axis({ range: [0, most * 1.1], title: title('tokens written'), nticks: 5 }), xaxis2: axis({ overlaying: 'x', side: 'top', range: [0, Math.max(4, 1.1 * (n ? S[n - 1].pass : 0))], showgrid: false, nticks: 4, tickfont: { color: colour.axis } }), yaxis: { ...rows, matches: undefined } }),
+    ]).then(() => now(shown));
+  }
+  function now(i) {
+    for (const name of ['map', 'progress']) {
+      const ay = plot[name]._fullLayout && plot[name]._fullLayout.yaxis, ax = ay && plot[name]._fullLayout.xaxis, bar = over[name].querySelector('.fd-now');
+      if (!ay || i < 0 || !T.steps.length) { bar.style.display = 'none'; continue; }
+      const top = ay._offset + ay.l2p(i + 0.5), bottom = ay._offset + ay.l2p(i + 1.5);
+      Object.assign(bar.style, { display: 'block', left: ax._offset - 2 + 'px', width: ax._length + 4 + 'px', right: 'auto', top: top - 1 + 'px', height: bottom - top + 2 + 'px' });
+    }
+    const veil = over.map.querySelector('.fd-unknown'), first = on.unknownFrom(), ay = plot.map._fullLayout && plot.map._fullLayout.yaxis;
+    veil.style.display = ay && first >= 0 ? 'block' : 'none';
+    if (ay && first >= 0) { const top = ay._offset + ay.l2p(first + 0.5); Object.assign(veil.style, { left: '34px', right: '6px', top: top + 'px', height: ay._offset + ay._length - top + 'px' }); }
+  }
+
+  function light(offset) { // one position in every chart; -1 for none
+    const S = shown >= 0 && T && T.steps[shown] ? on.step(shown) : null;
+    const box = (name, axisName, from, to) => {
+      const pick = over[name].querySelector('.fd-pick'), full = plot[name]._fullLayout;
+      if (from === null || !full) { pick.style.display = 'none'; return; }
+      const a = full[axisName], p = a._offset + a.l2p(from), q = a._offset + a.l2p(to), other = full[axisName === 'xaxis' ? 'yaxis' : 'xaxis'];
+      const across = axisName === 'xaxis' ? { left: p + 'px', width: Math.max(2, q - p) + 'px', top: other._offset + 'px', height: other._length + 'px' } : { top: p + 'px', height: q - p + 'px', left: '0px', width: '100%' };
+      Object.assign(pick.style, { display: 'block', ...across });
+    };
+    const k = S ? S.w.indexOf(offset) : -1, row = S ? S.att.findIndex((r) => r[0] === offset + T.p0) : -1;
+    box('ladder', 'xaxis', k < 0 ? null : k - 0.5, k + 0.5);
+    box('attention', 'yaxis', row < 0 ? null : row - 0.5, row + 0.5);
+    box('map', 'xaxis', offset < 0 || !T ? null : offset - 0.5, offset + 0.5);
+  }
+  const escapeText = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
+  function listen(name) { // once, when the chart exists
+    if (drawn.has(name)) return;
+    drawn.add(name);
+    const point = (e) => e.points[0];
+    const offset = { ladder: (p) => on.step(shown).w[p.x], attention: (p) => T.steps[shown].att[p.y][0] - T.p0, map: (p) => p.x, progress: () => -1 }[name];
+    plot[name].on('plotly_hover', (e) => on.hover(offset(point(e)), name === 'map' ? point(e).y - 1 : shown));
+    plot[name].on('plotly_unhover', () => on.hover(null));
+    plot[name].on('plotly_click', (e) => { if (name === 'map' || name === 'progress') on.go(point(e).y - 1); else on.lock(offset(point(e))); });
+  }
+  dragThreshold('gamma', over.ladder.querySelector('.fd-gamma'));
+  dragThreshold('eps', over.ladder.querySelector('.fd-epsilon'));
+
+  return {
+    ready: () => P !== null,
+    start(plotly) { P = plotly; readColours(); },
+    trace(trace) { T = trace; T.rows = Math.max(6, ...T.steps.map((s) => s.att.length)); T.most = Math.max(0.02, ...T.steps.flatMap((s) => s.att.map((r) => r[2]))) / 1000; if (T.most > 1) T.most = 1; },
+    run: () => (P ? run() : null),
+    async step(i) { shown = i; if (!P || !T.steps[i]) return; const S = on.step(i); now(i); await ladder(S); await attention(S); },
+    light, threshold,
+    async redraw() { if (!P || !T) return; readColours(); for (const name in plot) if (plot[name].data) P.purge(plot[name]); drawn.clear(); await run(); if (T.steps[shown]) { await ladder(on.step(shown)); await attention(on.step(shown)); } },
+  };
+}

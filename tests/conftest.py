@@ -1,0 +1,35 @@
+"""Shared fixtures: one small random checkpoint in LLaDA's layout, loaded in float64."""
+
+import os
+
+# the kernels' interpreter must be chosen before they are imported
+os.environ.setdefault("TRITON_INTERPRET", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import pytest
+
+from tests.random_model import llada_config, random_tensors, write_checkpoint
+
+
+@pytest.fixture(scope="session")
+def small_folder(tmp_path_factory):
+    """A checkpoint with grouped key/value heads."""
+    folder = tmp_path_factory.mktemp("small")
+    return write_checkpoint(folder, llada_config(n_kv_heads=2))
+
+
+@pytest.fixture(scope="session")
+def small_config():
+    return llada_config(n_kv_heads=2)
+
+
+@pytest.fixture(scope="session")
+def small_tensors(small_config):
+    return random_tensors(small_config)
+
+
+@pytest.fixture(scope="session")
+def engine(small_folder):
+    from flash_dllm.models import load_model
+
+    return load_model(small_folder, device="cpu", dtype="float64")
