@@ -72,17 +72,32 @@ def status_sentence(steps: int, masks: int, passes: int, seconds: float) -> str:
     'step 14, 83 masks left, 31 passes, 4.1 s'
     """
     return (
-        f"step {steps}, {masks} mask{'' if masks == 1 else 's'} left, "
-        f"{passes} pass{'' if passes == 1 else 'es'}, {seconds:.1f} s"
+        f"step {steps}, {counted(masks, 'mask')} left, {counted(passes, 'pass')}, {seconds:.1f} s"
     )
+
+
+def end_sentence(trace: DecodeTrace, seconds: float) -> str:
+    """The status line when a run has ended."""
+    passes = counted(trace.passes, "pass")
+    if trace.status == "finished":
+        return f"finished: {summary(trace)}, {seconds:.1f} s"
+    return f"stopped at step {len(trace.steps)}, {passes}, {seconds:.1f} s"
 
 
 def summary(trace: DecodeTrace) -> str:
     """The run in one line, for the head of the player."""
-    steps = len(trace.steps)
-    tokens = f"{trace.tokens} token{'' if trace.tokens == 1 else 's'}"
-    passes = f"{trace.passes} pass{'' if trace.passes == 1 else 'es'}"
-    return f"{tokens} in {steps} step{'' if steps == 1 else 's'}, {passes}"
+    tokens, steps = counted(trace.tokens, "token"), counted(len(trace.steps), "step")
+    return f"{tokens} in {steps}, {counted(trace.passes, 'pass')}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "pass"), counted(2, "pass"), counted(0, "mask")
+    ('1 pass', '2 passes', '0 masks')
+    """
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}{ending}"
 
 
 def number(value: float | None) -> str:

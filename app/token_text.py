@@ -7,7 +7,7 @@ and the browser only ever sets `textContent`.
 from __future__ import annotations
 
 LABEL_LENGTH = 14
-END = "⟨end⟩"  # the name of every end token
+END, END_MARK = "⟨end⟩", "∎"  # the name of every end token, and what its chip shows
 WHITESPACE = " \t"
 
 
@@ -45,6 +45,8 @@ def layout_parts(text: str) -> tuple[str, str, str]:
     >>> layout_parts("\\n")
     ('', '⏎', '\\n')
     """
+    if text == END:
+        return "", END_MARK, ""
     core = text.strip(WHITESPACE + "\n")
     if not core:
         head, newline, tail = text.partition("\n")

@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from app import sentences
 from app.sentences import TextOf
 from app.theme import COMMITTED, MASKED, STATE_OF
-from app.token_text import label, layout_parts
-from flash_dllm.rejudge import RejudgedStep, rejudge
+from app.token_text import label, layout_parts, visible
+from flash_dllm.rejudge import RejudgedStep
 from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, Verdict
 
 ATTENTION_SHOWN = 12
 ALTERNATIVES_SHOWN = 5
+PROMPT_SHOWN = 200
 SEARCHED = (
     Verdict.VERIFIED,
     Verdict.CORRECTED,
@@ -39,6 +39,10 @@ class Texts:
 
     def __getitem__(self, text: str) -> int:
         return self._index.setdefault(text, len(self._index))
+
+    def __len__(self) -> int:
+        """How many were handed out."""
+        return self._sent
 
     def unsent(self) -> list[list[str]]:
         """[label, indent, core, break] of the texts that were not handed out yet."""
@@ -70,6 +74,7 @@ class StepWriter:
             "run": run,
             "n": trace.gen_length,
             "p0": trace.prompt_length,
+            "typed": visible(trace.prompt[:PROMPT_SHOWN]),
             "prompt": [self.texts[self._text_of(token)] for token in trace.prompt_token_ids],
             "window": trace.config["window_size"],
             "eps": strategy.get("epsilon"),
@@ -137,8 +142,12 @@ class StepWriter:
         return self._written[position]
 
 
-def view(trace: DecodeTrace, run: str, at: int | None = None) -> str:
-    """The whole trace as the player's value; `at` is the step to show (default: a telling one)."""
+def view(trace: DecodeTrace, run: str, was: str = "", is_live: bool = False) -> str:
+    """The whole trace as the player's value.
+
+    was      the name that the run had while it was live, so that the player keeps its step
+    is_live  the run is still going on: more will follow
+    """
     writer = StepWriter(trace)
     message = writer.head(run)
     message["steps"] = [writer.write(step) for step in trace.steps]
@@ -147,8 +156,9 @@ def view(trace: DecodeTrace, run: str, at: int | None = None) -> str:
         | {
             "kind": "trace",
             "texts": writer.texts.unsent(),
-            "at0": telling_step(trace) if at is None else at,
-            "live": False,
+            "was": was,
+            "at0": telling_step(trace),
+            "live": is_live,
             "status": trace.status,
             "summary": sentences.summary(trace),
             "mono": is_code(trace.text),
@@ -195,6 +205,7 @@ class LiveView:
                 "run": self._run,
                 "from": first,
                 "steps": written,
+                "base": len(self._writer.texts),
                 "texts": self._writer.texts.unsent(),
             }
         )
@@ -230,52 +241,6 @@ def judged(
     }
 
 
-def what_if(trace: DecodeTrace, run: str, epsilon: float | None, gamma: float | None) -> str:
-    """The recorded steps decided again at other thresholds: only what differs is sent.
-
-    first    index (from 0) of the first step that decides otherwise, -1 if none does
-    steps    index → the judged part, for steps up to `first` whose verdicts differ
-    says     index → the sentence, for steps that only have other thresholds in their words
-    """
-    again = rejudge(trace, epsilon, gamma)
-    strategy = dict(trace.strategy)
-    strategy |= {
-        knob: value
-        for knob, value in (("epsilon", epsilon), ("gamma", gamma))
-        if knob in strategy and value is not None
-    }
-    other = replace(trace, strategy=strategy)
-    text_of = sentences.texts_of(trace)
-    row = [str(MASKED.code)] * trace.gen_length
-    steps, says = {}, {}
-    last = again.first_change or len(trace.steps)
-    for index, (recorded, now) in enumerate(zip(trace.steps, again.steps, strict=False)):
-        if index >= last:
-            break
-        if now.proposals != recorded.proposals:
-            steps[index] = judged(other, now, row, text_of)
-        else:
-            says[index] = sentences.step_sentence(other, now, text_of)
-        for position, _ in now.accepted:
-            row[position - trace.prompt_length] = str(COMMITTED.code)
-    is_same = strategy == trace.strategy
-    return dump(
-        {
-            "kind": "whatif",
-            "run": run,
-            "eps": strategy.get("epsilon"),
-            "gamma": strategy.get("gamma"),
-            "same": is_same,
-            "badge": again.badge,
-            "explain": again.explanation,
-            "first": -1 if again.first_change is None else again.first_change - 1,
-            "ends": len(again.steps),
-            "steps": {} if is_same else steps,
-            "says": {} if is_same else says,
-        }
-    )
-
-
 def telling_step(trace: DecodeTrace) -> int:
     """Index (from 0) of the step worth showing first: most kinds of outcome, then most tokens."""
 
@@ -308,9 +273,9 @@ def settings_line(trace: DecodeTrace) -> str:
     for symbol, value in (("ε", strategy.get("epsilon")), ("γ", strategy.get("gamma"))):
         if value is not None:
             parts.append(f"{symbol} {value:g}")
-    parts.append(f"β_m {config['window_size']}")
+    parts.append(f"βₘ {config['window_size']}")
     if cache.get("track_size") is not None:
-        parts.append(f"β_t {cache['track_size']}")
+        parts.append(f"βₜ {cache['track_size']}")
     if cache.get("name") == "none":
         parts.append("no cache")
     return " · ".join(parts)
@@ -332,5 +297,6 @@ def per_mille(value: float | None) -> int:
 
 
 def dump(message: dict) -> str:
-    """Compact JSON; texts were made visible before, so no lone surrogate reaches it."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    """Compact JSON without any `<`: texts of tokens must look like markup to nobody."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")

@@ -10,7 +10,7 @@ const cache = new Map();
 
 const on = {
   step: (k) => cache.get(k) || (cache.set(k, merged(k)), cache.get(k)),
-  thresholds: () => ({ gamma: W ? W.gamma : T.gamma, eps: W ? W.eps : T.eps }),
+  thresholds: () => ({ gamma: W ? W.gamma : T.gamma, eps: W ? W.eps : T.eps, ...(dragging ? { [dragging.which]: dragging.value } : {}) }),
   unknownFrom: () => (W && W.first >= 0 ? W.first + 1 : -1),
   hover: (offset, k) => { point(offset === null ? -1 : offset); if (offset === null || offset < 0) hideTip(); else showTip(offset, k); },
   go: (k) => { pause(); show(k); },
@@ -33,40 +33,42 @@ function layOut() {
   const draft = Array(T.n).fill(-1);
   T.steps.forEach((S, k) => { S.w.forEach((offset, n) => { draft[offset] = S.x[n]; }); S.put.forEach(([offset, t]) => { T.tok[offset] = t; T.at[offset] = k; }); });
   const parts = [];
-  let word = null;
+  let word = null, length = 0;
   chips = [];
   for (let p = 0; p < T.n; p++) {
-    const [name, indent, core, rest] = T.tok[p] >= 0 ? T.texts[T.tok[p]] : draft[p] >= 0 ? [T.texts[draft[p]][0], ' ', T.texts[draft[p]][0], ''] : ['·', ' ', '·', ''];
-    if (indent || !word || /\n/.test(rest)) {
-      if (indent) parts.push(document.createTextNode(indent));
+    const [, indent, core, rest] = T.tok[p] >= 0 ? T.texts[T.tok[p]] : draft[p] >= 0 && (T.live || T.status !== 'finished') ? [T.texts[draft[p]][0], ' ', T.texts[draft[p]][0], ''] : ['·', ' ', '·', ''];
+    const isNever = T.tok[p] < 0 && core === '·';
+    if (indent || !word || /\n/.test(rest) || length > 18 || core === '∎') {
+      length = 0;
+      if (indent && !isNever) parts.push(document.createTextNode(indent));
       word = document.createElement('span'); word.className = 'fd-word'; parts.push(word);
     }
     const chip = document.createElement('span'), ghost = document.createElement('span'), top = document.createElement('span');
     chip.className = 'tk'; chip.setAttribute('role', 'listitem'); chip.dataset.p = p;
     ghost.className = 'g'; ghost.textContent = core; ghost.setAttribute('aria-hidden', 'true'); top.className = 't';
-    chip.append(ghost, top); word.append(chip);
-    chips.push({ chip, top, look: '', shown: null, mass: '' });
+    chip.append(ghost, top); word.append(chip); length += core.length;
+    chips.push({ chip, top, never: isNever ? ' never' : '', look: '', shown: null, mass: '' });
     if (rest) { parts.push(document.createTextNode(rest)); word = null; }
   }
   text.replaceChildren(...parts);
-  root.classList.toggle('mono', T.mono);
+  root.classList.toggle('mono', T.mono); root.classList.toggle('few', T.n <= 16);
 }
 function layOutPrompt() {
   const box = find('.fd-prompt-text');
   prompt = T.prompt.map((t, p) => { const span = document.createElement('span'), [, indent, core, rest] = T.texts[t]; span.textContent = indent + core + rest; span.dataset.abs = p; return span; });
   box.replaceChildren(...prompt);
-  const flat = prompt.map((span) => span.textContent.replace(/⏎?\n/g, ' ')).join('');
-  find('.fd-prompt summary span').textContent = flat.length > 160 ? flat.slice(0, 160) + '…' : flat;
+  find('.fd-prompt summary span').textContent = T.typed.replace(/⏎/g, ' ');
 }
+const draftText = ([name, , core]) => (core.trim() && core.length <= 14 ? core : name);
 function paint(k) {
   const S = T.steps[k] ? on.step(k) : null, at = new Map(S ? S.w.map((offset, n) => [offset, n]) : []);
   const mass = new Map(S ? S.low : []);
   const height = (abs) => (mass.has(abs) ? Math.min(5, 1.5 + mass.get(abs) / 40) + 'px' : '');
   chips.forEach((c, p) => {
     const code = S ? +S.row[p] : 0, n = at.get(p);
-    const word = code === 9 ? T.texts[T.tok[p]][2] : n === undefined ? '·' : T.texts[code === 7 ? S.m[n] : S.x[n]][0];
+    const word = c.never ? '·' : code === 9 ? T.texts[T.tok[p]][2] : n === undefined ? '·' : draftText(T.texts[code === 7 ? S.m[n] : S.x[n]]);
     const isFresh = code >= 2 && code <= 7;
-    const look = `tk s${code}${word[0] === '⏎' ? ' nl' : ''}${isFresh ? ' fresh' : ''}`;
+    const look = `tk s${code}${word[0] === '⏎' || word[0] === '␣' ? ' nl' : ''}${isFresh ? ' fresh' : ''}${c.never}`;
     if (c.look !== look) { c.chip.className = look + (locked === p ? ' locked' : ''); c.chip.dataset.m = isFresh ? states[code].mark : ''; c.look = look; }
     if (c.shown !== word) { c.top.textContent = word; c.shown = word; }
     const h = height(p + T.p0);
@@ -102,7 +104,7 @@ function tick() { timer = setTimeout(() => { if (i >= T.steps.length - 1) return
 function pause() { clearTimeout(timer); timer = null; root.classList.remove('playing'); find('.fd-play').setAttribute('aria-label', 'Play'); }
 function follow(is) { root.classList.toggle('following', is); if (is && T) show(T.steps.length - 1); }
 function read() { const is = root.classList.toggle('reading'); find('.fd-read').setAttribute('aria-pressed', is); }
-const acts = { first: () => on.go(0), back: () => on.go(i - 1), play, next: () => on.go(i + 1), last: () => on.go(T.steps.length - 1), read, follow: () => follow(true) };
+const acts = { first: () => on.go(0), back: () => on.go(i - 1), play, next: () => on.go(i + 1), last: () => on.go(T.steps.length - 1), read, follow: () => follow(true), change: () => { if (W && W.first >= 0) on.go(W.first); } };
 function act(name) { if (!T) return; if (name !== 'follow' && name !== 'read') root.classList.remove('following'); if (name === 'last' && T.live) root.classList.add('following'); acts[name](); }
 root.addEventListener('click', (e) => { const b = e.target.closest('[data-do]'); if (b) act(b.dataset.do); });
 scrub.addEventListener('input', () => { pause(); root.classList.remove('following'); show(+scrub.value - 1); });
@@ -174,7 +176,8 @@ function showTip(offset, k) {
 // --- the legend explains by pointing
 function legend() {
   const help = find('.fd-help'), idle = 'Point at a word here and its tokens stand out.';
-  const show = [states[9], states[2], states[3], states[4], states[6], states[1], states[0], { code: 't', label: 're-read', mark: '', help: 'A purple foot: the cache re-reads this written token in this step; the higher, the more attention it gets.' }];
+  const stops = { ...states[4], label: 'stops here', help: 'The check stops here: the mask view says another token (≠), or agrees but is less sure than γ (<γ).' };
+  const show = [states[9], states[2], states[3], stops, states[6], states[1], states[0], { code: 't', label: 're-read', mark: '', help: 'A purple foot: the cache re-reads this written token in this step; the higher, the more attention it gets.' }];
   find('.fd-keys').replaceChildren(...show.map((s) => {
     const b = document.createElement('button'), sample = document.createElement('i');
     b.type = 'button'; b.className = 'k' + s.code; sample.textContent = s.mark;
@@ -193,8 +196,7 @@ function sendThreshold(which, value) {
   const name = which === 'gamma' ? 'gamma' : 'epsilon', now = Date.now();
   if (value === null) { const d = dragging; dragging = null; if (d && d.pending) { clearTimeout(d.timer); fire(d.name, d.value); } return; }
   dragging = dragging || { last: 0 };
-  Object.assign(dragging, { name, value, pending: true });
-  if (W) W[which] = value; else T[which + 'Now'] = value;
+  Object.assign(dragging, { which, name, value, pending: true });
   clearTimeout(dragging.timer);
   const go = () => { if (dragging) { dragging.last = Date.now(); dragging.pending = false; } fire(name, value); };
   if (now - dragging.last > 80) go(); else dragging.timer = setTimeout(go, 80);
@@ -206,11 +208,11 @@ function whatIf(message) {
   W = message.same ? null : message;
   cache.clear();
   root.classList.toggle('whatif', !!W);
-  find('.fd-whatif b').textContent = message.badge; find('.fd-whatif span').textContent = message.explain;
+  find('.fd-whatif button').textContent = message.badge; find('.fd-whatif span').textContent = message.explain;
   root.dataset.badge = W ? message.badge : '';
   const changed = (w) => (w ? Object.keys(w.steps).join() + w.first : '-1');
   if (changed(before) !== changed(W) || (W && Object.keys(W.steps).length)) charts.run();
-  show(i);
+  show(i).then(() => { root.dataset.judged = Date.now(); });
 }
 function setFoot() { find('.fd-foot').textContent = [T.summary, T.settings, T.model].filter(Boolean).join('  ·  '); }
 function receive() {
@@ -219,20 +221,21 @@ function receive() {
   if (message.kind === 'whatif') return whatIf(message);
   if (message.kind === 'delta') {
     if (!T || message.run !== T.run || !T.live) return;
-    if (message.from !== T.steps.length) { trigger('resync', { run: T.run }); return; }
-    T.texts.push(...message.texts); T.steps.push(...message.steps);
+    if (message.from > T.steps.length) { trigger('resync', { run: T.run }); return; }
+    T.texts.splice(message.base, message.texts.length, ...message.texts);
+    T.steps.splice(message.from, message.steps.length, ...message.steps);
     layOut(); charts.trace(T); charts.run();
     show(root.classList.contains('following') ? T.steps.length - 1 : i);
     return;
   }
-  const isSame = T && T.run === message.run, wasLive = isSame && T.live;
+  const wasLive = T && T.live && (T.run === message.run || T.run === message.was), isSame = wasLive || (T && T.run === message.run);
   if (!isSame) { pause(); locked = null; hideTip(true); }
   T = message; W = null; cache.clear();
   root.classList.remove('whatif'); root.dataset.badge = ''; root.dataset.run = T.run; root.dataset.status = T.status;
   root.classList.toggle('live', T.live);
   if (T.live) root.classList.add('following');
-  layOut(); layOutPrompt(); setFoot(); charts.trace(T); charts.run();
-  const stay = wasLive && !root.classList.contains('following') ? i : wasLive ? T.steps.length - 1 : T.at0;
+  layOut(); layOutPrompt(); setFoot(); charts.trace(T); charts.run(); charts.light(-1);
+  const stay = wasLive ? (root.classList.contains('following') ? T.steps.length - 1 : i) : T.live ? 0 : T.at0;
   if (!T.live) root.classList.remove('following');
   show(stay);
 }

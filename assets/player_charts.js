@@ -19,12 +19,12 @@ function makeCharts(root, states, on) {
     colour = { cells: states.map((s) => get(s.key + '-cell')) };
     for (const name of ['panel', 'ink', 'quiet', 'line', 'grid', 'axis', 'tracked', 'font']) colour[name] = get(name);
   }
-  const axis = (more) => ({ gridcolor: colour.grid, linecolor: colour.axis, zeroline: false, fixedrange: true, automargin: false, tickfont: { color: colour.quiet }, ...more });
+  const axis = (more) => ({ gridcolor: colour.grid, linecolor: colour.axis, zeroline: false, fixedrange: true, automargin: false, ticks: '', tickfont: { color: colour.quiet }, ...more });
   const layout = (more) => ({
     font: { family: colour.font, size: 12, color: colour.quiet }, paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
     showlegend: false, hovermode: 'closest', dragmode: false, uirevision: 'keep', bargap: 0.18, ...more });
   const title = (text) => ({ text, font: { color: colour.quiet, size: 12 }, standoff: 6 });
-  const react = (name, data, more) => P.react(plot[name], data, layout(more), config).then(() => listen(name));
+  const react = (name, data, more) => P.react(plot[name], data, { ...layout(more), width: over[name].clientWidth, height: over[name].clientHeight }, config).then(() => listen(name));
 
   function ladder(S) {
     const n = S.w.length, x = [...Array(n).keys()];
@@ -32,7 +32,7 @@ function makeCharts(root, states, on) {
     const differs = x.filter((k) => S.m[k] >= 0 && S.m[k] !== S.x[k]);
     const span = Math.max(T.window, 8), size = Math.max(4, Math.min(16, plot.ladder.clientWidth / span * 0.62));
     return react('ladder', [
-      { type: 'bar', x, y, marker: { color: x.map((k) => colour.cells[+S.v[k]]), line: { width: 0 } }, hoverinfo: 'none' },
+      { type: 'bar', x, y, marker: { color: x.map((k) => colour.cells[+S.v[k]]), opacity: x.map((k) => ({ 1: 0.45, 8: 0.8 })[S.v[k]] || 1), line: { width: 0 } }, hoverinfo: 'none' },
       { type: 'scatter', mode: 'markers', x, y: S.c.map((c) => c / 1000), hoverinfo: 'none', marker: { symbol: 'line-ew', size, line: { width: 2, color: colour.ink } } },
       { type: 'scatter', mode: 'markers', x: differs, y: differs.map((k) => S.mc[k] / 1000 + 0.045), hoverinfo: 'none', marker: { symbol: 'x-thin', size: 7, line: { width: 1.5, color: colour.ink } } },
     ], {
@@ -60,7 +60,7 @@ function makeCharts(root, states, on) {
     if (value === null || value === undefined || !plot.ladder._fullLayout) return;
     const { xaxis: ax, yaxis: ay } = plot.ladder._fullLayout;
     Object.assign(element.style, { left: ax._offset + 'px', width: ax._length + 'px', top: ay._offset + ay.l2p(value) + 'px' });
-    element.firstElementChild.textContent = (which === 'gamma' ? 'γ ' : 'ε ') + value.toFixed(2);
+    element.firstElementChild.textContent = (which === 'gamma' ? 'γ ' : 'ε ') + value.toFixed(2) + ' ↕';
     element.setAttribute('aria-valuenow', value.toFixed(2));
   }
   function dragThreshold(which, element) {
@@ -85,9 +85,9 @@ function makeCharts(root, states, on) {
   function attention(S) {
     const rows = S.att, n = T.rows, y = rows.map((_, k) => k);
     const note = boxes.attention.querySelector('p');
-    note.textContent = !rows.length ? 'No attention was recorded: without the flash cache every step reads everything.'
-      : S.full ? 'This step read every position; nothing had to be re-read.'
-      : `The ${S.low.length} re-read tokens (solid) hold ${Math.round(S.held / 10)} % of its attention.`;
+    note.textContent = !rows.length ? 'Not recorded: without the cache, every step reads everything.'
+      : S.full ? 'This step read every position anew.'
+      : `${S.low.length} re-read (solid): ${Math.round(S.held / 10)} % of the attention.`;
     const solid = rows.map((r) => r[3] > 0);
     return react('attention', [{
       type: 'bar', orientation: 'h', y, x: rows.map((r) => r[2] / 1000), hoverinfo: 'none',
@@ -95,8 +95,8 @@ function makeCharts(root, states, on) {
       text: rows.map((r) => (r[3] === 2 ? 'new' : '')), textposition: 'outside', textfont: { color: colour.quiet, size: 11 }, cliponaxis: false,
     }], {
       margin: { l: 104, r: 10, t: 4, b: 40 },
-      xaxis: axis({ range: [0, T.most * 1.12], title: title('share of the attention'), tickformat: '.0%', nticks: 4 }),
-      yaxis: axis({ range: [n - 0.4, -0.6], tickvals: y, ticktext: rows.map((r) => `${r[0]} ${escapeText(T.texts[r[1]][0]).slice(0, 40)}`), showgrid: false }),
+      xaxis: axis({ range: [0, T.most * 1.12], title: title('share of the attention'), tickformat: T.most < 0.05 ? '.1%' : '.0%', nticks: 4 }),
+      yaxis: axis({ range: [n - 0.4, -0.6], tickvals: y, ticktext: rows.map((r) => `${r[0]} ${escapeText(short(T.texts[r[1]][0]))}`), showgrid: false }),
     });
   }
 
@@ -105,15 +105,16 @@ function makeCharts(root, states, on) {
     for (const name of ['map', 'progress']) boxes[name].querySelector('.fd-plot').style.height = height + 'px';
     const y = T.steps.map((_, k) => k + 1), S = T.steps.map((_, k) => on.step(k));
     const rows = axis({ range: [last + 0.5, 0.5], dtick: last > 24 ? 10 : last > 12 ? 5 : 1, tick0: 0, showgrid: false });
-    const margin = { l: 34, r: 6, t: 22, b: 40 };
+    const margin = { l: 34, r: 6, t: 6, b: 40 };
+    boxes.progress.querySelector('p').textContent = `Thin line: forward passes so far, ${n ? S[n - 1].pass : 0} in all.`;
     const most = Math.max(4, ...S.map((s) => s.n[0] + s.n[1] + s.n[2]));
     const bar = (k, code) => ({ type: 'bar', orientation: 'h', y, x: S.map((s) => s.n[k]), marker: { color: colour.cells[code] }, hoverinfo: 'none' });
     const scale = states.flatMap((s, k) => [[k / states.length, colour.cells[k]], [(k + 1) / states.length, colour.cells[k]]]);
     return Promise.all([
       react('map', [{ type: 'heatmap', z: S.map((s) => [...s.row].map(Number)), y, zmin: -0.5, zmax: states.length - 0.5, colorscale: scale, showscale: false, hoverinfo: 'none', xgap: T.n <= 64 ? 1 : 0, ygap: n <= 24 ? 1 : 0 }],
-        { margin, xaxis: axis({ range: [-0.5, T.n - 0.5], title: title('position in the answer'), showgrid: false, constrain: 'domain' }), yaxis: { ...rows, title: title('step') } }),
+        { margin, xaxis: axis({ range: [-0.5, T.n - 0.5], title: title('position in the answer'), showgrid: false, constrain: 'domain' }), yaxis: rows }),
       react('progress', [bar(0, 2), bar(1, 3), bar(2, 6), { type: 'scatter', mode: 'lines', xaxis: 'x2', y, x: S.map((s) => s.pass), line: { color: colour.axis, width: 1.5 }, hoverinfo: 'none' }],
-        { margin, barmode: 'stack', xaxis: axis({ range: [0, most * 1.1], title: title('tokens written'), nticks: 5 }), xaxis2: axis({ overlaying: 'x', side: 'top', range: [0, Math.max(4, 1.1 * (n ? S[n - 1].pass : 0))], showgrid: false, nticks: 4, tickfont: { color: colour.axis } }), yaxis: { ...rows, matches: undefined } }),
+        { margin, barmode: 'stack', xaxis: axis({ range: [0, most * 1.1], title: title('tokens written'), dtick: Math.max(1, Math.ceil(most / 5)), tick0: 0 }), xaxis2: axis({ overlaying: 'x', side: 'top', range: [0, Math.max(4, 1.1 * (n ? S[n - 1].pass : 0))], showgrid: false, showticklabels: false }), yaxis: { ...rows, matches: undefined } }),
     ]).then(() => now(shown));
   }
   function now(i) {
@@ -142,6 +143,7 @@ function makeCharts(root, states, on) {
     box('attention', 'yaxis', row < 0 ? null : row - 0.5, row + 0.5);
     box('map', 'xaxis', offset < 0 || !T ? null : offset - 0.5, offset + 0.5);
   }
+  const short = (text) => (text.length > 11 ? text.slice(0, 10) + '…' : text);
   const escapeText = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
   function listen(name) { // once, when the chart exists
     if (drawn.has(name)) return;

@@ -1,9 +1,12 @@
 """What-if answers from a trace: against hand-worked numbers, an independent rule, real runs."""
 
+import re
 import time
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
@@ -366,6 +369,42 @@ def test_approximate_steps_are_right_for_a_model_that_looks_at_the_text_only(cac
             if changed.certainty is not Certainty.DECIDED:
                 assert changed.accepted == real.steps[result.first_change - 1].accepted
     assert approximate > 5
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 0.8, 0.9, 0.99])
+@pytest.mark.parametrize("cache", CACHES)
+def test_an_audit_knows_every_mask_view_that_another_epsilon_needs(cache, epsilon):
+    """Raised or lowered, with a search cap: the audit holds the views, in draft order."""
+    for seed in range(4):
+        strategy = FlashVerify(0.7, 0.4, search_size=4, audit=True)
+        result = rejudge(run(seed, strategy, cache), epsilon=epsilon)
+        real = run(seed, replace(strategy, epsilon=epsilon), cache)
+        changed = result.steps[result.first_change - 1]
+        assert changed.certainty is not Certainty.DECIDED
+        assert changed.accepted == real.steps[result.first_change - 1].accepted
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 500),
+    st.sampled_from([*STRATEGIES, Confidence(0.8), Greedy()]),
+    st.sampled_from(CACHES),
+    st.sampled_from(CONFIGS),
+    st.none() | st.floats(0, 1),
+    st.none() | st.floats(0, 1),
+)
+def test_any_thresholds_give_one_of_four_badges(seed, strategy, cache, config, epsilon, gamma):
+    trace = run(seed, strategy, cache, config)
+    result = rejudge(trace, epsilon, gamma)
+    badge = r"exact|exact until step \d+|approximate at step \d+|needs a run"
+    assert re.fullmatch(badge, result.badge)
+    assert [step.index for step in result.steps] == [*range(1, len(result.steps) + 1)]
+    first = result.first_change or len(trace.steps) + 1
+    for step, recorded in zip(result.steps, trace.steps, strict=False):
+        assert (step.certainty is Certainty.UNKNOWN) == (step.index > first)
+        assert sorted(p.position for p in step.proposals) == sorted(recorded.window)
+        assert (step.accepted == recorded.accepted) or step.index == first
+        assert all(p.verify_token != -1 for p in step.proposals)
 
 
 def test_what_if_takes_less_than_20_ms_for_60_steps_of_32_positions():

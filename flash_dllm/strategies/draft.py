@@ -21,6 +21,10 @@ class Draft:
     alternatives: list[tuple[tuple[int, float], ...]]
     decidable: int
 
+    def pairs(self, indices: list[int]) -> tuple[tuple[int, int], ...]:
+        """(position, draft token) of these indices, as a verify question wants them."""
+        return tuple((self.positions[i], self.tokens[i]) for i in indices)
+
     def proposal(self, index: int, verdict: Verdict, **more) -> Proposal:
         """The proposal of the index-th position."""
         return Proposal(

@@ -59,7 +59,7 @@ class FlashVerify(DecodingStrategy):
         check_ranges(self)
 
     def max_views(self, window_size: int) -> int:
-        return (3 if self.audit else 2) * window_size
+        return 2 * window_size
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         draft = yield from ask_draft(state)
@@ -72,13 +72,15 @@ class FlashVerify(DecodingStrategy):
         waiting = [i for i in candidates if i not in kept]
         waiting += range(count, len(draft.positions))
 
-        asked = self._second_question(draft, decided, searched, waiting)
         views: dict[int, tuple[int, float]] = {}
-        if asked is not None:
-            ask, indices = asked
-            answer = yield ask
-            pairs = zip(answer.tokens, answer.confidences, strict=True)
-            views = dict(zip(indices, pairs, strict=True))
+        if self.audit:
+            # before the verify pass, which overwrites the [MASK] entries of D
+            everything = decided + searched + waiting
+            answer = yield VerifyAsk((), draft.pairs(everything), is_dry=True)
+            views.update(_answers(everything, answer))
+        if searched:
+            answer = yield VerifyAsk(draft.pairs(decided), draft.pairs(searched))
+            views.update(_answers(searched, answer))
 
         judgement = judge(
             [draft.tokens[i] for i in searched],
@@ -94,28 +96,11 @@ class FlashVerify(DecodingStrategy):
         proposals += [draft.proposal(i, Verdict.WAITING) for i in waiting]
         return Decision(_with_views(proposals, draft.positions, views), judgement.stop)
 
-    def _second_question(
-        self, draft: Draft, decided: list[int], searched: list[int], waiting: list[int]
-    ) -> tuple[VerifyAsk, list[int]] | None:
-        """The verify question and the draft indices that its answer is about, in row order.
 
-        An audit asks about every window position: views behind the searched ones are seen by
-        nobody before them, so no decision changes. Where nothing is searched there would be no
-        pass at all, and the audit's own pass must leave the cache as it is.
-        """
-
-        def pairs(indices: list[int]) -> tuple[tuple[int, int], ...]:
-            return tuple((draft.positions[i], draft.tokens[i]) for i in indices)
-
-        if not searched:
-            if not self.audit:
-                return None
-            everything = decided + waiting
-            return VerifyAsk((), pairs(everything), is_dry=True), everything
-        viewed = searched + waiting if self.audit else searched
-        audited = decided if self.audit else []
-        positions = tuple(draft.positions[i] for i in audited)
-        return VerifyAsk(pairs(decided), pairs(viewed), positions), viewed + audited
+def _answers(indices: list[int], answer: Prediction) -> dict[int, tuple[int, float]]:
+    """Draft index → (token, confidence) of its mask view."""
+    pairs = zip(answer.tokens, answer.confidences, strict=True)
+    return dict(zip(indices, pairs, strict=True))
 
 
 def _with_views(

@@ -1,0 +1,95 @@
+"""The pure plotly figure of a run as an HTML document: for the page's frame, or as a file.
+
+No gradio here. The document changes its colours when the page posts `{dark: true}` (or, as a
+file, with the reader's system) and steps with the arrow keys.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from app import theme
+from app.figures import run
+from flash_dllm.trace import DecodeTrace
+
+PLOTLY_JS = Path(__file__).resolve().parents[1] / "assets" / "plotly-cartesian.min.js"
+
+SCRIPT = """
+const gd = document.getElementById('run');
+function shade(dark) {
+  const s = FIGURE.shades[dark ? 1 : 0];
+  document.body.style.background = s.layout.paper_bgcolor;
+  document.body.dataset.dark = dark ? 1 : 0;
+  Plotly.relayout(gd, s.layout);
+  Plotly.restyle(gd, {colorscale: [s.colorscale]}, [0]);
+  Plotly.restyle(gd, {'marker.line.color': s.tracked}, [1]);
+}
+Plotly.newPlot(gd, FIGURE).then(() => {
+  document.body.dataset.frames = gd._transitionData._frames.length;
+  if (parent !== window) parent.postMessage({ height: gd.offsetHeight }, '*');
+  if (FIGURE.follow) { const m = matchMedia('(prefers-color-scheme: dark)');
+    if (m.matches) shade(true); m.addEventListener('change', () => shade(m.matches)); }
+});
+addEventListener('message', (e) => { if (e.data && 'dark' in e.data) shade(!!e.data.dark); });
+addEventListener('keydown', (e) => {
+  const s = gd._fullLayout.sliders[0], n = s.steps.length, at = s.active || 0;
+  const to = {ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1}[e.key];
+  if (to === undefined || to < 0 || to >= n) return;
+  e.preventDefault();
+  Plotly.animate(gd, [String(s.steps[to].label)], s.steps[to].args[1]);
+  Plotly.relayout(gd, {'sliders[0].active': to});
+});
+"""
+
+
+def document(trace: DecodeTrace, plotly_url: str) -> str:
+    """The document with plotly.js loaded from `plotly_url`."""
+    return _document(trace, f'<script src="{plotly_url}"></script>', is_file=False)
+
+
+def write_html(trace: DecodeTrace, path: str | os.PathLike[str]) -> None:
+    """Write a self-contained file: plotly.js is inside, nothing is asked from the network."""
+    script = PLOTLY_JS.read_text(encoding="utf-8")
+    html = _document(trace, f"<script>{script}</script>", is_file=True)
+    Path(path).write_text(html, encoding="utf-8")
+
+
+def _document(trace: DecodeTrace, plotly_script: str, is_file: bool) -> str:
+    figure = json.loads(run.figure(trace).to_json())
+    figure["layout"].pop("template", None)
+    figure["config"] = {"displayModeBar": False, "responsive": True}
+    figure["shades"] = [_shade(trace, is_dark) for is_dark in (False, True)]
+    figure["follow"] = is_file
+    # texts of tokens may close the script element or open a comment: no "<" is left in the data
+    data = json.dumps(figure, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        "<title>Flash-dLLM run</title><style>body{margin:0}#run{width:100%}</style>"
+        f'{plotly_script}</head><body><div id="run"></div>'
+        f"<script>const FIGURE = {data};{SCRIPT}</script></body></html>"
+    )
+
+
+def _shade(trace: DecodeTrace, is_dark: bool) -> dict:
+    """What differs between light and dark, as paths for Plotly.relayout and restyle."""
+    ink, line = theme.GREYS["ink"][is_dark], theme.GREYS["line"][is_dark]
+    layout = theme.layout(is_dark)
+    return {
+        "layout": {
+            "font.color": layout["font"]["color"],
+            "title.font.color": ink,
+            "paper_bgcolor": layout["paper_bgcolor"],
+            "plot_bgcolor": layout["plot_bgcolor"],
+            "hoverlabel": layout["hoverlabel"],
+            "updatemenus[0].bgcolor": layout["paper_bgcolor"],
+            "updatemenus[0].bordercolor": line,
+            "updatemenus[0].font.color": ink,
+            "sliders[0].bgcolor": line,
+            "sliders[0].font.color": layout["font"]["color"],
+        },
+        "colorscale": theme.cell_colorscale(is_dark),
+        "tracked": theme.TRACKED[is_dark],
+    }

@@ -1,0 +1,92 @@
+"""The page's own components: the trace player, a line of plain text, a frame for a figure.
+
+All three are `gr.HTML` with a static template; the value is JSON, and text reaches the page by
+`textContent`. Never put text into a template: gradio would run a `${…}` in it. They are functions,
+because gradio writes a stub file beside every module that subclasses a component.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gradio as gr
+
+from app import theme
+
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
+PLOTLY_JS = ASSETS / "plotly-cartesian.min.js"
+
+STATES_JSON = json.dumps(
+    [
+        {"code": s.code, "key": s.key, "label": s.label, "mark": s.mark, "help": s.help}
+        for s in theme.STATES
+    ]
+)
+
+
+def trace_player(message: str) -> gr.HTML:
+    """Chips, sentence and charts of one trace; the value is a message of `app/views.py`.
+
+    Events: gamma and epsilon (a dragged line, `v`), resync (a live step was lost, `run`).
+    """
+    return gr.HTML(
+        message,
+        html_template=_read("player.html"),
+        js_on_load=_read("player_charts.js") + _read("player.js"),
+        apply_default_css=False,
+        states=STATES_JSON,
+        plotly=plotly_url(),
+    )
+
+
+def text_line(text: str, elem_id: str) -> gr.HTML:
+    """A line of text that may hold anything; new values go through `packed`."""
+    return gr.HTML(
+        packed(text),
+        html_template='<p class="fd-line-text" role="status"></p>',
+        js_on_load="""
+            const line = element.querySelector('p');
+            const set = () => { line.textContent = props.value ? JSON.parse(props.value) : ''; };
+            set();
+            watch('value', set);
+        """,
+        apply_default_css=False,
+        elem_id=elem_id,
+    )
+
+
+def figure_frame() -> gr.HTML:
+    """A document of `app/embed.py`, `packed`, in a frame that can't reach the page."""
+    return gr.HTML(
+        "",
+        html_template=(
+            '<iframe class="fd-frame" sandbox="allow-scripts" title="The run as one plotly '
+            'figure"></iframe>'
+        ),
+        js_on_load=_read("frame.js"),
+        apply_default_css=False,
+    )
+
+
+def packed(text: str) -> str:
+    """Text as a value of `text_line` or `figure_frame`.
+
+    >>> packed("<b>")
+    '"\\\\u003cb>"'
+    """
+    return json.dumps(text).replace("<", "\\u003c")
+
+
+def plotly_url() -> str:
+    """Where the page finds plotly.js: relative, so that it also works under a sub-path."""
+    return f"gradio_api/file={PLOTLY_JS.as_posix()}"
+
+
+def page_head() -> str:
+    """Style sheet of the page: the palette of `theme.py` and the assets' rules."""
+    return "<style>" + theme.css_variables() + _read("player.css") + _read("page.css") + "</style>"
+
+
+def _read(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")

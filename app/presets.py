@@ -1,0 +1,132 @@
+"""Example prompts, the recorded runs that go with them, and the toy example's model."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from flash_dllm.scripted import Script, ScriptedEngine, toy_engine
+
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
+TRACES = ASSETS / "traces"
+TASKS = ASSETS / "tasks"
+EMBEDDED, TOY = "language model", "toy example"
+MODELS = (EMBEDDED, TOY)
+
+KINDS = {"word": "Word problem", "algebra": "Algebra", "code": "Code", "story": "Story"}
+# which lines of assets/tasks/<kind>.jsonl are offered
+ITEMS = {"word": (2, 0), "algebra": (4, 0), "code": (3, 0), "story": (1, 0)}
+FALLBACK = {
+    "word": (
+        "Anna has 12 apples. She gives 5 to Ben and buys 8 more. How many apples does she have?",
+        "A box holds 6 eggs. How many eggs are in 4 boxes?",
+    ),
+    "algebra": ("Solve for $x$: $3x + 5 = 20$.", "Compute $7^2 - 4 \\cdot 5$."),
+    "code": (
+        "Write a function `largest` that returns the largest number of a list.",
+        "Write a function `count_vowels` that counts the vowels of a string.",
+    ),
+    "story": (
+        "Tell a short story about a fox that finds a red kite.",
+        "Tell a short story about a lost key.",
+    ),
+}
+# where a model folder carries no preset.json: the ruled defaults, short enough to watch
+START_SETTINGS = {
+    "epsilon": 0.9,
+    "gamma": 0.6,
+    "search_size": 8,
+    "decide_size": 16,
+    "window_size": 32,
+    "gen_length": 96,
+}
+TOY_SETTINGS = {
+    "strategy": "flash_verify",
+    "cache": "flash",
+    "epsilon": 0.9,
+    "gamma": 0.8,
+    "gen_length": 4,
+    "window_size": 2,
+    "track_size": 1,
+    "search_size": None,
+    "decide_size": None,
+    "block_length": None,
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """key names the recorded run assets/traces/<key>.json; settings only where they matter."""
+
+    key: str
+    label: str
+    prompt: str
+    model: str = EMBEDDED
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def trace_path(self) -> Path | None:
+        """The recorded run, if there is one."""
+        path = TRACES / f"{self.key}.json"
+        return path if path.is_file() else None
+
+
+@lru_cache(maxsize=1)
+def presets() -> tuple[Preset, ...]:
+    """Two of each kind, then the toy example; the first one opens the page."""
+    found = []
+    for kind, label in KINDS.items():
+        for number, prompt in enumerate(_prompts(kind), 1):
+            found.append(Preset(f"{kind}-{number}", f"{label} {number}", prompt))
+    toy = Preset("toy", "Toy example, four tokens", "^", TOY, TOY_SETTINGS)
+    return (*found, toy)
+
+
+def preset(label: str) -> Preset:
+    """A preset by the label that the page shows. Raises ValueError."""
+    for candidate in presets():
+        if candidate.label == label:
+            return candidate
+    raise ValueError(f"there is no example named {label!r}")
+
+
+def _prompts(kind: str) -> tuple[str, ...]:
+    path = TASKS / f"{kind}.jsonl"
+    if not path.is_file():
+        return FALLBACK[kind]
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(json.loads(lines[n])["prompt"] for n in ITEMS[kind] if n < len(lines))
+
+
+def complete_toy() -> ScriptedEngine:
+    """The toy example with an answer for every text, so that every threshold can be tried.
+
+    The states of the worked example keep its numbers; elsewhere the model would write A A B B,
+    surer the more of the text is there.
+    """
+    toy = toy_engine()
+    answers: dict[tuple[str, int], tuple[str, float]] = {}
+    mass: dict[str, dict[int, float]] = {}
+    for words in itertools.product("_AB", repeat=4):
+        state = " ".join(("^", *words))
+        decided = [0, *(p for p, word in enumerate(words, 1) if word != "_")]
+        shares = [len(decided) - n for n in range(len(decided))]
+        mass[state] = {p: round(s / sum(shares), 3) for p, s in zip(decided, shares, strict=True)}
+        for position in range(1, 5):
+            confidence = 0.5 + 0.1 * (len(decided) - 1) + (0.12 if position - 1 in decided else 0)
+            answers[state, position] = ("AABB"[position - 1], round(confidence, 2))
+    script = toy.script
+    return ScriptedEngine(
+        Script(
+            script.vocabulary,
+            {**answers, **script.answers},
+            {**mass, **script.mass},
+            script.views,
+        ),
+        name=toy.name,
+    )

@@ -1,0 +1,279 @@
+"""Loads the model when it is first needed, and decodes. Knows no gradio.
+
+A run is a plain generator: nobody sleeps in it, and whoever drops it (Stop, a closed tab, an
+error) leaves what was decoded in the store.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from app.controls import MAX_PROMPT_CHARACTERS, controls, settings
+from app.presets import EMBEDDED, MODELS, START_SETTINGS, TOY, complete_toy
+from app.sentences import end_sentence, status_sentence
+from app.store import RunError, Store
+from flash_dllm.caches.base import CachePolicy
+from flash_dllm.config import DecodeConfig
+from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
+from flash_dllm.engine_protocol import Engine
+from flash_dllm.strategies.base import DecodingStrategy
+from flash_dllm.trace import DecodeTrace, StepTrace
+
+log = logging.getLogger(__name__)
+UPDATE_SECONDS = 0.1
+FORGET_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run that was asked for; `stop` ends it after the step that is going on.
+
+    steps  what was decoded so far
+    born   when it was asked for, by the clock of `time.monotonic`
+    """
+
+    prompt: str
+    model: str
+    strategy: DecodingStrategy
+    cache: CachePolicy
+    config: DecodeConfig
+    stop: threading.Event = field(default_factory=threading.Event)
+    steps: list[StepTrace] = field(default_factory=list)
+    born: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True)
+class Update:
+    """News of a run.
+
+    status  the status line
+    header  with the first update of a run that has begun: the trace without steps
+    steps   since the last update
+    trace   with the last update: everything that was decoded
+    error   with the last update of a run that failed
+    text_of with the header: id → text of any token
+    """
+
+    status: str
+    header: DecodeTrace | None = None
+    steps: tuple[StepTrace, ...] = ()
+    trace: DecodeTrace | None = None
+    error: str = ""
+    text_of: Callable[[int], str] | None = None
+
+
+class Runs:
+    """The model, the runs that wait for it, and the store of recent traces."""
+
+    def __init__(
+        self,
+        folder: str | None = None,
+        impl: str = "auto",
+        device: str = "auto",
+        dtype: str = "auto",
+        store: Store | None = None,
+    ) -> None:
+        self._choice: dict[str, Any] = dict(folder=folder, impl=impl, device=device, dtype=dtype)
+        self.store = store or Store()
+        self._engines: dict[str, Any] = {}
+        self._loading = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._numbers = itertools.count(1)
+
+    def choose_model(self, **choice: Any) -> None:
+        """Another folder, implementation, device or dtype for the next load."""
+        self._choice.update(choice)
+        self._engines.pop(EMBEDDED, None)
+
+    def defaults(self, model: str) -> dict[str, Any]:
+        """The settings to start from: the knobs' own, then what the model's folder carries."""
+        values: dict[str, Any] = {c.name: c.default for c in controls().values()}
+        values |= {"strategy": "flash_verify", "cache": "flash"}
+        if model != TOY:
+            from flash_dllm.models import load_preset
+
+            values |= START_SETTINGS
+            folder = self._choice["folder"]
+            preset = load_preset(Path(folder) if folder else None)
+            values |= {name: value for name, value in flat(preset).items() if name in values}
+        return values
+
+    def is_loaded(self, model: str) -> bool:
+        return model in self._engines
+
+    def engine(self, model: str) -> Engine:
+        """The engine of that name, loaded once. Raises RunError."""
+        with self._loading:
+            if model not in self._engines:
+                self._engines[model] = complete_toy() if model == TOY else self._load()
+            return self._engines[model]
+
+    def _load(self) -> Engine:
+        try:
+            import torch
+
+            from flash_dllm.models import load_model
+
+            # one core stays free for the page; with every core taken, torch's threads wait for
+            # one another (measured beside another busy process: 15 times slower)
+            torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+            return load_model(**self._choice)
+        except (ValueError, OSError, RuntimeError, ImportError) as error:
+            raise RunError(f"The model could not be loaded: {error}") from error
+
+    def prepare(self, prompt: str, model: str, values: Mapping[str, Any]) -> Job:
+        """Check everything that can be checked without the model. Raises RunError."""
+        if not prompt or not prompt.strip():
+            raise RunError("The prompt is empty; type a question or choose an example.")
+        if len(prompt) > MAX_PROMPT_CHARACTERS:
+            raise RunError(
+                f"The prompt has {len(prompt)} characters; at most {MAX_PROMPT_CHARACTERS} are "
+                "allowed, so shorten it."
+            )
+        if model not in MODELS:
+            raise RunError(f"The model must be one of {', '.join(MODELS)}, got {model!r}.")
+        strategy, cache = str(values.get("strategy")), str(values.get("cache"))
+        try:
+            made = settings(strategy, cache, values)
+        except ValueError as error:
+            raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+        if model == TOY and (prompt.split() != ["^"] or made[2].gen_length != 4):
+            raise RunError(
+                "The toy example answers from a table: its prompt is ^ and its gen_length is 4."
+            )
+        return Job(prompt, model, *made)
+
+    def enqueue(self, job: Job) -> str:
+        """Put a job in the list; returns its number. Jobs that nobody came for are forgotten."""
+        old = time.monotonic() - FORGET_SECONDS
+        for stale in [n for n, j in self._jobs.items() if j.born < old and not j.steps]:
+            self._jobs.pop(stale, None)
+        number = str(next(self._numbers))
+        self._jobs[number] = job
+        return number
+
+    def ahead(self, number: str) -> int:
+        """How many unfinished runs stand before this one."""
+        before = itertools.takewhile(lambda item: item[0] != number, list(self._jobs.items()))
+        return sum(not job.stop.is_set() for _, job in before)
+
+    def stop(self, number: str) -> bool:
+        """Ask a run to end after its present step; whether there was one."""
+        job = self._jobs.get(number)
+        if job is not None:
+            job.stop.set()
+        return job is not None
+
+    def forget(self, number: str) -> None:
+        """Drop a job that has not begun; one that has ends with its generator."""
+        job = self._jobs.get(number)
+        if job is not None and not job.steps:
+            self._jobs.pop(number, None)
+
+    def run(self, number: str) -> Iterator[Update]:
+        """Decode a job, with at most ten updates a second; the last one carries the trace."""
+        job = self._jobs.get(number)
+        if job is None:
+            raise RunError("This run is no longer known; press Run again.")
+        try:
+            yield from self._run(job)
+        finally:
+            self._jobs.pop(number, None)
+
+    def so_far(self, number: str) -> DecodeTrace | None:
+        """What a run that is going on has decoded, for a page that lost an update."""
+        job = self._jobs.get(number)
+        engine = self._engines.get(job.model) if job else None
+        if job is None or engine is None or not job.steps:
+            return None
+        ids = encode(engine, job.prompt)
+        header = start_trace(engine, ids, job.strategy, job.cache, job.config, job.prompt)
+        return finish_trace(engine, header, list(job.steps), "stopped")
+
+    def decode(self, job: Job) -> DecodeTrace:
+        """A job from start to end, for scripts. Raises RunError."""
+        for update in self._run(job):
+            if update.error:
+                raise RunError(update.error)
+        assert update.trace is not None
+        return update.trace
+
+    def _run(self, job: Job) -> Iterator[Update]:
+        if not self.is_loaded(job.model):
+            yield Update("loading model")
+        engine = self.engine(job.model)
+        prompt_ids = encode(engine, job.prompt)
+        try:
+            check_prompt(engine, prompt_ids, job.config)
+        except ValueError as error:
+            raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+        header = start_trace(engine, prompt_ids, job.strategy, job.cache, job.config, job.prompt)
+        yield Update("started", header=header, text_of=engine.token_text)
+        steps = job.steps
+        sent, passes, masks, failure = 0, 0, job.config.gen_length, ""
+        begin = last = time.monotonic()
+        decoding = decode_steps(engine, prompt_ids, job.strategy, job.cache, job.config)
+        status = "stopped"
+        try:
+            if not job.stop.is_set():
+                for step in decoding:
+                    steps.append(step)
+                    passes += sum(record.kind != "audit" for record in step.passes)
+                    masks -= len(step.accepted)
+                    now = time.monotonic()
+                    if job.stop.is_set():
+                        break
+                    if now - last >= UPDATE_SECONDS:
+                        last = now
+                        line = status_sentence(len(steps), masks, passes, now - begin)
+                        yield Update(line, steps=tuple(steps[sent:]))
+                        sent = len(steps)
+                else:
+                    status = "finished"
+        except (ValueError, KeyError, RuntimeError, MemoryError) as error:
+            log.exception("the run failed in step %d", len(steps) + 1)
+            reason = str(error) or type(error).__name__
+            failure = f"The run ended in step {len(steps) + 1}: {reason}"
+        finally:
+            decoding.close()  # type: ignore[attr-defined]  # a generator in fact
+            trace = finish_trace(engine, header, steps, status)
+            if steps:
+                self.store.keep(trace)
+        line = end_sentence(trace, time.monotonic() - begin)
+        yield Update(line, steps=tuple(steps[sent:]), trace=trace, error=failure)
+
+
+def encode(engine: Any, prompt: str) -> list[int]:
+    """Prompt → ids, by the model's chat template where it has one. Raises RunError."""
+    if not hasattr(engine, "encode"):
+        return engine.ids(prompt)
+    try:
+        return engine.encode(prompt)
+    except ValueError as error:
+        raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+
+
+def flat(preset: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's preset as control values; nested strategy, cache and config are laid flat."""
+    values: dict[str, Any] = {}
+    for key, value in preset.items():
+        if isinstance(value, Mapping):
+            values |= {name: v for name, v in value.items() if name != "name"}
+            if "name" in value:
+                values[key] = value["name"]
+        else:
+            values[key] = value
+    return values
+
+
+def values_of(trace: DecodeTrace) -> dict[str, Any]:
+    """The control values that a trace was made with."""
+    return flat({"strategy": trace.strategy, "cache": trace.cache, "config": trace.config})

@@ -1,0 +1,60 @@
+"""Other thresholds on a recorded run: what the browser needs to lay over the recorded steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app import sentences
+from app.theme import COMMITTED, MASKED
+from app.views import dump, judged
+from flash_dllm.rejudge import rejudge
+from flash_dllm.trace import DecodeTrace
+
+
+def what_if(
+    trace: DecodeTrace, run: str, epsilon: float | None, gamma: float | None
+) -> tuple[str, str]:
+    """The recorded steps decided again at other thresholds: (message, badge in words).
+
+    first    index (from 0) of the first step that decides otherwise, -1 if none does
+    steps    index → the judged part, for steps up to `first` whose verdicts differ
+    says     index → the sentence, for steps that only have other thresholds in their words
+    """
+    again = rejudge(trace, epsilon, gamma)
+    strategy = dict(trace.strategy)
+    strategy |= {
+        knob: value
+        for knob, value in (("epsilon", epsilon), ("gamma", gamma))
+        if knob in strategy and value is not None
+    }
+    other = replace(trace, strategy=strategy)
+    text_of = sentences.texts_of(trace)
+    row = [str(MASKED.code)] * trace.gen_length
+    steps, says = {}, {}
+    last = again.first_change or len(trace.steps)
+    for index, (recorded, now) in enumerate(zip(trace.steps, again.steps, strict=False)):
+        if index >= last:
+            break
+        if now.proposals != recorded.proposals:
+            steps[index] = judged(other, now, row, text_of)
+        else:
+            says[index] = sentences.step_sentence(other, now, text_of)
+        for position, _ in now.accepted:
+            row[position - trace.prompt_length] = str(COMMITTED.code)
+    is_same = strategy == trace.strategy
+    message = dump(
+        {
+            "kind": "whatif",
+            "run": run,
+            "eps": strategy.get("epsilon"),
+            "gamma": strategy.get("gamma"),
+            "same": is_same,
+            "badge": again.badge,
+            "explain": again.explanation,
+            "first": -1 if again.first_change is None else again.first_change - 1,
+            "ends": len(again.steps),
+            "steps": {} if is_same else steps,
+            "says": {} if is_same else says,
+        }
+    )
+    return message, "" if is_same else f"{again.badge}: {again.explanation}"
