@@ -196,7 +196,7 @@ class Runs:
             return None
         ids = encode(engine, job.prompt)
         header = start_trace(engine, ids, job.strategy, job.cache, job.config, job.prompt)
-        return finish_trace(engine, header, list(job.steps), "stopped")
+        return finish_trace(engine, header, list(job.steps))
 
     def decode(self, job: Job) -> DecodeTrace:
         """A job from start to end, for scripts. Raises RunError."""
@@ -221,7 +221,6 @@ class Runs:
         sent, passes, masks, failure = 0, 0, job.config.gen_length, ""
         begin = last = time.monotonic()
         decoding = decode_steps(engine, prompt_ids, job.strategy, job.cache, job.config)
-        status = "stopped"
         try:
             if not job.stop.is_set():
                 for step in decoding:
@@ -236,15 +235,13 @@ class Runs:
                         line = status_sentence(len(steps), masks, passes, now - begin)
                         yield Update(line, steps=tuple(steps[sent:]))
                         sent = len(steps)
-                else:
-                    status = "finished"
         except (ValueError, KeyError, RuntimeError, MemoryError) as error:
             log.exception("the run failed in step %d", len(steps) + 1)
             reason = str(error) or type(error).__name__
             failure = f"The run ended in step {len(steps) + 1}: {reason}"
         finally:
             decoding.close()  # type: ignore[attr-defined]  # a generator in fact
-            trace = finish_trace(engine, header, steps, status)
+            trace = finish_trace(engine, header, steps)
             if steps:
                 self.store.keep(trace)
         line = end_sentence(trace, time.monotonic() - begin)

@@ -34,6 +34,12 @@ class Canvas:
     def length(self) -> int:
         return len(self.tokens)
 
+    def token(self, position: int) -> int:
+        """The token of a decided position."""
+        token = self.tokens[position]
+        assert token is not None, "only decided positions hold a token"
+        return token
+
     def decided(self) -> tuple[int, ...]:
         """Positions that hold a token, prompt included."""
         return tuple(pos for pos, token in enumerate(self.tokens) if token is not None)

@@ -38,7 +38,7 @@ def decode(
     """Decode one prompt to the end. Errors as in `decode_steps`."""
     steps = list(decode_steps(engine, prompt_ids, strategy, cache, config))
     header = start_trace(engine, prompt_ids, strategy, cache, config, prompt)
-    return finish_trace(engine, header, steps, "finished")
+    return finish_trace(engine, header, steps)
 
 
 def decode_steps(
@@ -70,9 +70,7 @@ def decode_batch(
     for number, step in decode_batch_steps(engine, prompts, strategy, cache, config, batch_size):
         steps[number].append(step)
     return [
-        finish_trace(
-            engine, start_trace(engine, ids, strategy, cache, config), record, "finished"
-        )
+        finish_trace(engine, start_trace(engine, ids, strategy, cache, config), record)
         for ids, record in zip(prompts, steps, strict=True)
     ]
 
@@ -160,12 +158,16 @@ def start_trace(
 
 
 def finish_trace(
-    engine: Engine, header: DecodeTrace, steps: Sequence[StepTrace], status: str
+    engine: Engine, header: DecodeTrace, steps: Sequence[StepTrace]
 ) -> DecodeTrace:
     """The header with these steps, and the text of every token that occurs in them.
 
-    status  "finished", or "stopped" for a run that was ended from outside
+    The status follows from the steps: "stopped" where a run was ended from outside.
     """
+    config = DecodeConfig(**header.config)
+    canvas = Canvas.start(header.prompt_token_ids, config, header.model.eos_token_ids)
+    canvas = canvas.commit([pair for step in steps for pair in step.accepted])
+    status = "finished" if canvas.is_finished else "stopped"
     occurring = {
         token
         for step in steps
@@ -228,21 +230,21 @@ class _Sequence:
         return step
 
     def _record(self, decision: Decision) -> StepTrace:
-        draft, last = self._queries[0], self._queries[-1]
+        last = self._queries[-1]
         mass = self._answers[0].mass
         attention: tuple[tuple[int, float], ...] = ()
         decided_mass = 0.0
         if mass:
             decided = self.canvas.decided()
             ranked = sorted(decided, key=lambda position: (-mass[position], position))
-            attention = tuple((p, mass[p]) for p in ranked[:ATTENTION_RECORDED])
-            decided_mass = round(min(1.0, sum(mass[p] for p in decided)), 6)
+            attention = tuple((p, _share(mass[p])) for p in ranked[:ATTENTION_RECORDED])
+            decided_mass = _share(sum(mass[p] for p in decided))
         return StepTrace(
             index=self.index,
             window=self._window,
             proposals=decision.proposals,
             stop=decision.stop,
-            tracked=() if draft.kind == "full" else self.cache.tracked(self.memory),
+            tracked=self.cache.tracked(self.memory),
             verify_tracked=_positions(last, Role.TRACKED) if last.kind == "verify" else (),
             attention=attention,
             decided_mass=decided_mass,
@@ -286,6 +288,11 @@ class _Sequence:
                 self._queries[0].kind == "full",
             ),
         )
+
+
+def _share(mass: float) -> float:
+    """A share of the attention as it is recorded: rounding errors never lift it above 1."""
+    return round(min(1.0, mass), 6)
 
 
 def _positions(query: Query, role: Role) -> tuple[int, ...]:

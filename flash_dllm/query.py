@@ -39,14 +39,11 @@ class VerifyAsk:
 
     decided   (position, token) of D, in draft order: seen by everybody
     searched  (position, draft) in acceptance order: the k-th mask view sees the drafts before k
-    audited   positions of D whose mask view is wanted too, in draft order (audit mode; these
-              views only read, so they change nothing)
-    is_dry    audit only: nothing may be written but scratch slots
+    is_dry    asked for the record only: nothing may be written but scratch slots
     """
 
     decided: tuple[tuple[int, int], ...]
     searched: tuple[tuple[int, int], ...]
-    audited: tuple[int, ...] = ()
     is_dry: bool = False
 
 
@@ -108,14 +105,12 @@ def sees_slot(rank: int, searched: int) -> bool:
 
     `searched` is 0 for ordinary slots, k for the slot of the k-th searched position. A row of
     rank k has drafts for the first k in place of their [MASK] entries, so it sees each position
-    once. Negative numbers are the same rule for audited positions of D.
+    once.
 
     >>> [sees_slot(2, searched) for searched in (0, 1, 2, 3)]
     [True, False, False, True]
-    >>> [sees_slot(-2, searched) for searched in (-3, -2, -1, 0, 1)]
-    [True, False, False, True, True]
     """
-    return not (0 < searched <= rank or rank <= searched < 0)
+    return searched == 0 or searched > rank
 
 
 def sees_view(

@@ -110,7 +110,7 @@ class ScriptedSession:
             state = self.state(slots, query, query.predict[0])
             shares = script.mass.get(state, {})
             mass = [shares.get(position, 0.0) for position in range(query.length)]
-        alternatives = [
+        alternatives: list[tuple[tuple[int, float], ...]] = [
             ((token, confidence),)
             for token, confidence in zip(tokens, confidences, strict=True)
         ]

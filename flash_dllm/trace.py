@@ -114,7 +114,7 @@ class StepTrace:
     window          the undecided positions queried, left to right
     proposals       one per window position, in acceptance order
     stop            why acceptance ended
-    tracked         T_t: decided positions re-read in the draft pass
+    tracked         T_t: decided positions that a draft pass re-reads (a full one reads all)
     verify_tracked  T_v: those of them re-read in the verify pass
     attention       (position, mass) of decided positions by falling attention mass of the draft
                     pass, more than the tracked ones; all keys together have mass 1

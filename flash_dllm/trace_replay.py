@@ -79,8 +79,7 @@ def redecide(
             if isinstance(ask, DraftAsk):
                 answer = _drafts([recorded[position] for position in ask.window])
             else:
-                viewed = [position for position, _ in ask.searched] + list(ask.audited)
-                answer = _views([recorded[position] for position in viewed], absent)
+                answer = _views([recorded[position] for position, _ in ask.searched], absent)
             ask = generator.send(answer)
     except StopIteration as end:
         return end.value, asks
@@ -156,7 +155,7 @@ def check_passes(step: StepTrace, asks: list[Ask]) -> None:
         where = f".passes[{place}]"
         if isinstance(ask, VerifyAsk):
             kinds: tuple[str, ...] = ("audit",) if ask.is_dry else ("verify",)
-            predicted = len(ask.searched) + len(ask.audited)
+            predicted = len(ask.searched)
         else:
             kinds, predicted = ("full", "draft"), len(ask.window)
         if record.kind not in kinds:

@@ -64,7 +64,7 @@ class Schedule:
         rank = self.row_rank_R[self.rows_BW][:, :, None]
         view = self.row_view_R[self.rows_BW][:, :, None]
         searched = self.key_searched_BK[:, None, :]
-        hidden = ((searched > 0) & (searched <= rank)) | ((searched < 0) & (searched >= rank))
+        hidden = (searched > 0) & (searched <= rank)
         last = torch.where(view == DRAFT_VIEW, rank, rank - 1)
         sees_draft = self.key_rank_BK[:, None, :] <= last
         is_own = self.key_row_BK[:, None, :] == self.rows_BW[:, :, None]

@@ -72,8 +72,8 @@ def write_checkpoint(folder: Path, config: dict | None = None, seed: int = 0, **
 
 
 def plain_logits(
-    config: dict, tensors: dict[str, torch.Tensor], ids: list[int], mask: torch.Tensor | None = None,
-    positions: list[int] | None = None,
+    config: dict, tensors: dict[str, torch.Tensor], ids: list[int],
+    mask: torch.Tensor | None = None, positions: list[int] | None = None,
 ) -> torch.Tensor:
     """Logits [T, V] in fp64 of one bidirectional forward; `mask` [T, T] True where seen."""
     heads, kv_heads = config["n_heads"], config["n_kv_heads"]

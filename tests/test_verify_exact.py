@@ -144,7 +144,7 @@ def test_each_wrong_mask_is_caught(engine, canvas, monkeypatch, wrong, leaks):
     assert largest_difference(engine, canvas) > 1e-3
 
 
-def test_tensor_visibility_equals_the_plain_rule_for_ragged_batches_with_audits():
+def test_tensor_visibility_equals_the_plain_rule_for_ragged_batches():
     rng = random.Random(5)
     for _ in range(20):
         queries = []
@@ -159,7 +159,6 @@ def test_tensor_visibility_equals_the_plain_rule_for_ragged_batches_with_audits(
             ask = VerifyAsk(
                 tuple((p, 50) for p in free[:1]),
                 tuple((p, 60 + p) for p in free[1:]),
-                tuple(free[:1]) if rng.random() < 0.5 else (),
             )
             queries.append((handle, verify_query(canvas, (0, 3), Role.TRACKED, ask, MASK)))
         table = torch.arange(4 * 64).view(4, 64)

@@ -87,9 +87,7 @@ def verify_query(
     """
     query = Query("audit" if ask.is_dry else "verify", canvas.length)
     for position in () if ask.is_dry else reread:
-        token = canvas.tokens[position]
-        assert token is not None, "only decided positions are re-read"
-        query.add(token, position, position, role)
+        query.add(canvas.token(position), position, position, role)
     for position, token in ask.decided:
         query.add(token, position, position, Role.DECIDED)
     scratch = canvas.length
@@ -98,11 +96,6 @@ def verify_query(
         query.add(draft, position, scratch, Role.DRAFT_VIEW, rank)
         scratch += 1
     for rank, (position, _) in enumerate(ask.searched, 1):
-        query.predict.append(query.rows)
-        query.add(mask_token_id, position, scratch, Role.MASK_VIEW, rank)
-        scratch += 1
-    for rank, position in enumerate(ask.audited, -len(ask.audited)):
-        query.searched[position] = rank
         query.predict.append(query.rows)
         query.add(mask_token_id, position, scratch, Role.MASK_VIEW, rank)
         scratch += 1

@@ -81,7 +81,7 @@ class FlashCache(CachePolicy):
         else:
             query = Query("draft", canvas.length)
             for position in sorted(memory.tracked):
-                query.add(canvas.tokens[position], position, position, Role.TRACKED)
+                query.add(canvas.token(position), position, position, Role.TRACKED)
             for position in ask.window:
                 query.predict.append(query.rows)
                 query.add(mask_token_id, position, position, Role.WINDOW)
@@ -98,7 +98,12 @@ class FlashCache(CachePolicy):
     ) -> Query:
         budget = self.verify_rows or 2 * canvas.config.decide
         room = budget - len(ask.decided) - 2 * len(ask.searched)
-        ranked = sorted(memory.tracked, key=lambda position: (-mass[position], position))
+        tracked = memory.tracked
+        if memory.is_due and isinstance(self.refresh, int):
+            # a scheduled full pass has just measured everybody: T is chosen by it, also in step 1,
+            # so that refreshing every step is the same as no cache
+            tracked = next_tracked(canvas.decided(), (), (), mass, self.track_size)
+        ranked = sorted(tracked, key=lambda position: (-mass[position], position))
         reread = tuple(ranked[: max(0, room)])
         return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id)
 

@@ -11,7 +11,7 @@ from flash_dllm.config import check_ranges
 from flash_dllm.query import Prediction, VerifyAsk
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
 from flash_dllm.strategies.confidence import EPSILON, decided_proposals
-from flash_dllm.strategies.draft import Draft, ask_draft
+from flash_dllm.strategies.draft import ask_draft
 from flash_dllm.trace import Proposal, Verdict
 
 

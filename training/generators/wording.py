@@ -83,11 +83,37 @@ def _expand_into(node: Template, draw, slots: dict, out: list[str]) -> None:
         _expand_into(slots[node.name], draw, slots, out)
 
 
+class Variant:
+    """Stands in for a generator in `expand`: the inner choices of a template, settled by number.
+
+    One variant of a template is one wording. It is what makes a sentence one choice among a few
+    whole ones instead of a choice at every word.
+    """
+
+    _LENGTH = 64
+
+    def __init__(self, number: object) -> None:
+        source = random.Random(f"variant {number}")
+        self._draws = tuple(source.random() for _ in range(self._LENGTH))
+        self._next = 0
+
+    def start(self) -> Variant:
+        """This variant, from its first choice on."""
+        self._next = 0
+        return self
+
+    def random(self) -> float:
+        """The next settled choice."""
+        value = self._draws[self._next % self._LENGTH]
+        self._next += 1
+        return value
+
+
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeio]|hour)")
 _SENTENCE_START = re.compile(r"(?:^|(?<=[.?!] ))[a-z]")
 
 
-def expand(node: Template, rng: random.Random, slots: dict) -> str:
+def expand(node: Template, rng: random.Random | Variant, slots: dict) -> str:
     """One wording of a template: spaces and a/an tidied, sentences begin with a capital.
 
     >>> expand(compile_template("{who} has ( |){b} hats. so there."), random.Random(0),

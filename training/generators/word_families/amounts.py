@@ -201,7 +201,7 @@ def build_kinds(rng: random.Random) -> Problem:
     if structure == "d":
         steps, ask, goal = [make_step(GAP, x, "-", y, p)], _ASK_GAP, _GOAL_GAP
     else:
-        left, right = rng.choice(((x, y), (y, x)))
+        left, right = x, y
         steps, ask, goal = [make_step(SUM, left, "+", right, unit)], _ASK_TWO, _GOAL_SUM
     if len(structure) == 1 and rng.random() < 0.5:
         slots.update(z=str(rng.randint(6, 60)), others=r)

@@ -150,7 +150,7 @@ def build_shop(rng: random.Random) -> Problem:
         count = rng.randint(10, 14)
         price = rng.randint(2, 9)
     slots = {**person_slots(rng), "thing": one, "things": many, "n": str(count), "c": str(price)}
-    left, right = rng.choice(((count, price), (price, count)))
+    left, right = count, price
     steps = [make_step(COST, left, "*", right, "$")]
     numbers, sentences, value = [count, price], [expand(_PRICE, rng, slots)], count * price
     if "o" in structure:
@@ -409,7 +409,7 @@ def build_savings(rng: random.Random) -> Problem:
         rate = rng.randint(2, 9)
         return _build_waiting(rng, slots, structure, rate, count)
     sentences.append(expand(_DURATION, rng, slots))
-    left, right = rng.choice(((rate, count), (count, rate)))
+    left, right = rate, count
     steps.append(make_step(EARNED, left, "*", right, "$"))
     asked = "have"
     for sign in structure[1:]:

@@ -221,7 +221,7 @@ def build_rate(rng: random.Random) -> Problem:
         sentences.append(expand(_GOAL_TOTAL, rng, slots))
         asked = "time"
     else:
-        left, right = rng.choice(((rate, count), (count, rate)))
+        left, right = rate, count
         steps.append(make_step(MADE, left, "*", right, things))
         sentences.append(expand(_TIME, rng, slots))
     if "e" in structure:
@@ -447,7 +447,7 @@ def build_trip(rng: random.Random) -> Problem:
         sentences.append(expand(_MOVE_GOAL, rng, slots))
         asked = "time"
     else:
-        left, right = rng.choice(((speed, hours), (hours, speed)))
+        left, right = speed, hours
         steps.append(make_step(COVERED, left, "*", right, unit))
         sentences.append(expand(_MOVE_TIME, rng, slots))
     if "m" in structure:

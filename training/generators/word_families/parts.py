@@ -266,7 +266,7 @@ def build_groups(rng: random.Random) -> Problem:
             break
     slots.update(n=str(n), k=str(k), e=str(extra))
     numbers, sentences = [n, k], [expand(_GROUPS, rng, slots)]
-    left, right = rng.choice(((n, k), (k, n)))
+    left, right = n, k
     steps, asked = [make_step(INSIDE, left, "*", right, things)], "all"
     if "+" in structure:
         steps.append(make_step(WITH_LOOSE, n * k, "+", extra, things, (0,)))

@@ -219,7 +219,7 @@ def _last_step(rng: random.Random, people: list[str], values: list[int], things:
     """Total or difference of the last two people."""
     (p, x), (q, y) = rng.sample(list(zip(people, values, strict=True))[-2:], 2)
     if rng.random() < 0.7 or abs(x - y) < 2:
-        left, right = rng.choice(((x, y), (y, x)))
+        left, right = x, y
         step = make_step(SUM, left, "+", right, things, needs, p=p, q=q, x=str(x), y=str(y))
         return step, _ASK_SUM, _GOAL_SUM, "sum"
     if x < y:
@@ -402,7 +402,7 @@ def build_ages(rng: random.Random) -> Problem:
         # a sum can only be asked of today's ages, a later age can follow a second relation
         if asked == "now" and (rng.random() < 0.5 or count - len(steps) == 2):
             asked = "sum"
-            left, right = rng.choice((ages[-2:], ages[:-3:-1]))
+            left, right = ages[-2:]
             extra = {"x": str(ages[-2]), "y": str(ages[-1])}
             steps.append(make_step(_AGE_SUM, left, "+", right, "", needs, **extra))
             if len(steps) < count:

@@ -1,0 +1,26 @@
+"""Runs the tests as `make test` does; without Chromium the last line says what did not run."""
+
+import shutil
+import subprocess
+import sys
+
+NO_BROWSER = (
+    "The browser tests did not run: Chromium is missing (Debian: apt install chromium, then run "
+    "make test again)."
+)
+
+
+def main() -> int:
+    """pytest's exit code."""
+    has_browser = shutil.which("chromium") is not None
+    command = [sys.executable, "-m", "pytest", "-q", *sys.argv[1:]]
+    if not has_browser:
+        command += ["-m", "not browser"]
+    code = subprocess.call(command)
+    if not has_browser:
+        print(NO_BROWSER)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Who may import whom, read with ast (docs/decisions.md, The house)."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# room → what a file in it may import besides the standard library; first match wins
+RULES = {
+    "flash_dllm/models/tokenizer.py": {"transformers"},
+    "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
+    "flash_dllm/engine.py": {"flash_dllm", "torch"},
+    "flash_dllm/cache.py": {"torch"},
+    "flash_dllm/packing.py": {"flash_dllm", "kernels", "torch"},
+    "flash_dllm/sampling.py": {"kernels", "torch"},
+    "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich"},
+    "flash_dllm": {"flash_dllm"},
+    "kernels": {"kernels", "torch", "triton"},
+    "app/ui.py": {"app", "flash_dllm", "gradio"},
+    "app/serve.py": {"app", "gradio"},
+    "app/player.py": {"app", "gradio"},
+    "app/figures": {"app", "flash_dllm", "plotly", "pandas"},
+    "app/theme.py": {"flash_dllm", "plotly"},
+    "app": {"app", "flash_dllm", "plotly", "torch"},
+    "app.py": {"app"},
+}
+# files of the positions world: standard library only, also through what they import
+PLAIN = {
+    "flash_dllm/trace.py", "flash_dllm/trace_json.py", "flash_dllm/trace_schema.py",
+    "flash_dllm/trace_replay.py", "flash_dllm/json_reader.py", "flash_dllm/rejudge.py",
+    "flash_dllm/query.py", "flash_dllm/acceptance.py", "flash_dllm/canvas.py",
+    "flash_dllm/tracking.py", "flash_dllm/config.py", "flash_dllm/settings.py",
+    "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/scripted.py",
+}  # fmt: skip
+PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
+ROWS = {"flash_dllm.engine", "flash_dllm.cache", "flash_dllm.packing", "flash_dllm.sampling",
+        "flash_dllm.models", "flash_dllm.cli"}  # fmt: skip
+
+
+def sources():
+    files = [ROOT / "app.py"]
+    for room in ("app", "flash_dllm", "kernels"):
+        files += sorted((ROOT / room).rglob("*.py"))
+    return [path.relative_to(ROOT).as_posix() for path in files]
+
+
+def imported(name):
+    """Module names that a file imports, wherever the statement stands."""
+    names = []
+    for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} uses a relative import"
+            names.append(node.module)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    return names
+
+
+@pytest.mark.parametrize("name", sources())
+def test_a_file_imports_only_what_its_room_allows(name):
+    allowed = next(rule for room, rule in RULES.items() if name == room or
+                   name.startswith(room.removesuffix(".py") + "/"))  # fmt: skip
+    for module in imported(name):
+        top = module.split(".")[0]
+        assert top in sys.stdlib_module_names or top in allowed, f"{name} imports {module}"
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in sources() if n in PLAIN or n.startswith(PLAIN_ROOMS)]
+)
+def test_the_positions_world_never_imports_the_rows_world(name):
+    for module in imported(name):
+        assert not any(module == row or module.startswith(row + ".") for row in ROWS), module
+
+
+def test_figures_families_and_strategies_keep_apart():
+    for name in sources():
+        path = Path(name)
+        room = path.parent.as_posix()
+        if path.name == "__init__.py":
+            continue
+        if room == "app/figures":
+            others = {f"app.figures.{p.stem}" for p in (ROOT / room).glob("*.py")}
+            assert not others & set(imported(name)), f"{name} imports another figure"
+        if room == "flash_dllm/strategies":
+            shared = {"base", "draft", "confidence", "__init__"}
+            others = {
+                f"flash_dllm.strategies.{p.stem}"
+                for p in (ROOT / room).glob("*.py")
+                if p.stem not in shared
+            }
+            assert not others & set(imported(name)), f"{name} imports another strategy"
+
+
+def test_triton_is_imported_nowhere_but_inside_kernel_files():
+    for name in sources():
+        if not name.startswith("kernels/"):
+            assert "triton" not in {m.split(".")[0] for m in imported(name)}
+
+
+def test_kernels_package_is_a_docstring_without_a_version():
+    """transformers imports any top-level package called kernels to look for its version."""
+    tree = ast.parse((ROOT / "kernels" / "__init__.py").read_text(encoding="utf-8"))
+    assert len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr)

@@ -1,0 +1,283 @@
+"""Decode held-out items with one setting and count what it took; scoring comes on top.
+
+`evaluate.py` and `sweep_preset.py` share this file. It decodes with the library's own loop and reads
+no evaluation file but the procedural ones of `held_out.py`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from flash_dllm.caches.base import CachePolicy
+from flash_dllm.config import DecodeConfig
+from flash_dllm.decoder import check_prompt, decode_batch_steps, finish_trace, start_trace
+from flash_dllm.engine_protocol import Engine
+from flash_dllm.strategies.base import DecodingStrategy
+from flash_dllm.trace import COMMITTED, StepTrace, Verdict
+from training.generators.item import Item
+from training.statistics import wilson_interval
+
+# data.md section 4: drafts that are neither hopeless nor sure are what verification is for
+UNSURE_LOW, UNSURE_HIGH = 0.3, 0.9
+PACKAGES = ("torch", "triton", "transformers", "tokenizers", "safetensors", "numpy", "scipy")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to decode."""
+
+    strategy: DecodingStrategy
+    cache: CachePolicy
+    config: DecodeConfig
+
+    def described(self) -> dict[str, Any]:
+        """Names and knobs, as a trace's header has them."""
+        return {
+            "strategy": {"name": self.strategy.name, **asdict(self.strategy)},
+            "cache": {"name": self.cache.name, **asdict(self.cache)},
+            "config": asdict(self.config),
+        }
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One item's answer and what it took; the numbers are those of `DecodeTrace`."""
+
+    domain: str
+    specification: str
+    text: str
+    tokens: int
+    steps: int
+    passes: int
+    rows: int
+    verified: int
+
+
+@dataclass
+class Spread:
+    """How sure the drafts were, summed over all steps of all items.
+
+    positions        masked window positions that were drafted
+    unsure           those with 0.3 <= c < 0.9
+    searched         drafts that were verified
+    accepted         those of them that verification accepted
+    unsure_searched, unsure_accepted   the same for drafts with 0.3 <= c < 0.9
+    """
+
+    positions: int = 0
+    unsure: int = 0
+    searched: int = 0
+    accepted: int = 0
+    unsure_searched: int = 0
+    unsure_accepted: int = 0
+
+    def add(self, step: StepTrace) -> None:
+        """Count one step's proposals."""
+        self.positions += len(step.proposals)
+        for proposal in step.proposals:
+            is_unsure = UNSURE_LOW <= proposal.confidence < UNSURE_HIGH
+            self.unsure += is_unsure
+            if proposal.rank:
+                is_accepted = proposal.verdict is Verdict.VERIFIED
+                self.searched += 1
+                self.accepted += is_accepted
+                self.unsure_searched += is_unsure
+                self.unsure_accepted += is_unsure and is_accepted
+
+    def shares(self) -> dict[str, float]:
+        """The acceptance test of data.md section 4; aims: 0.15-0.5 and 0.3-0.7."""
+        return {
+            "unsure": ratio(self.unsure, self.positions),
+            "accepted": ratio(self.accepted, self.searched),
+            "unsure_accepted": ratio(self.unsure_accepted, self.unsure_searched),
+        }
+
+
+@dataclass(frozen=True)
+class Run:
+    """All items decoded with one setting, in the items' order."""
+
+    decoded: tuple[Decoded, ...]
+    spread: Spread
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One line of a table: a domain or all of them together."""
+
+    name: str
+    items: int
+    correct: int
+    tokens: int
+    steps: int
+    passes: int
+    rows: int
+    verified: int
+    accuracy: float = field(init=False)
+    interval: tuple[float, float] = field(init=False)
+    tokens_per_step: float = field(init=False)
+    tokens_per_pass: float = field(init=False)
+    rows_per_token: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        derived = {
+            "accuracy": ratio(self.correct, self.items),
+            "interval": wilson_interval(self.correct, self.items),
+            "tokens_per_step": ratio(self.tokens, self.steps),
+            "tokens_per_pass": ratio(self.tokens, self.passes),
+            "rows_per_token": ratio(self.rows, self.tokens),
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
+
+def ratio(part: float, whole: float) -> float:
+    """part / whole, and 0 where there is nothing to divide by."""
+    return part / whole if whole else 0.0
+
+
+def read_items(tasks: Path, domain: str, limit: int | None = None) -> list[Item]:
+    """Held-out items of one domain, as `training.held_out` wrote them.
+
+    Raises FileNotFoundError in one sentence.
+    """
+    path = tasks / f"{domain}.jsonl"
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"no {path}: write it with python -m training.held_out --output {tasks}"
+        )
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [Item(**{**row, "tests": tuple(row["tests"])}) for row in rows[:limit]]
+
+
+def encode_items(engine, items: Sequence[Item]) -> list[list[int]]:
+    """Prompt ids in the model's chat template; many settings share them."""
+    return [engine.encode(item.prompt) for item in items]
+
+
+def fitting(
+    engine: Engine, items: Sequence[Item], prompts: Sequence[list[int]], config: DecodeConfig
+) -> tuple[list[Item], list[list[int]]]:
+    """The items whose prompt and answer fit into the model; the rest can't be asked at all."""
+    kept = [
+        (item, ids)
+        for item, ids in zip(items, prompts, strict=True)
+        if len(ids) + config.gen_length <= engine.max_length
+    ]
+    return [item for item, _ in kept], [ids for _, ids in kept]
+
+
+def decode_items(
+    engine: Engine,
+    items: Sequence[Item],
+    prompts: Sequence[list[int]],
+    setting: Setting,
+    batch_size: int,
+    on_finished: Callable[[], object] = lambda: None,
+) -> Run:
+    """Decode every item; `on_finished` is called once per finished answer.
+
+    Errors as in `decode_steps`.
+    """
+    for ids in prompts:
+        check_prompt(engine, ids, setting.config)
+    # neighbours of equal length leave few padded keys
+    order = sorted(range(len(items)), key=lambda number: -len(prompts[number]))
+    steps: list[list[StepTrace]] = [[] for _ in items]
+    last_seen: set[int] = set()
+    spread = Spread()
+    started = time.perf_counter()
+    sorted_prompts = [prompts[number] for number in order]
+    with _no_garbage_collection():
+        for place, step in decode_batch_steps(
+            engine, sorted_prompts, setting.strategy, setting.cache, setting.config, batch_size
+        ):
+            spread.add(step)
+            steps[order[place]].append(_slim(step))
+            if place not in last_seen:
+                last_seen.add(place)
+                on_finished()
+    seconds = time.perf_counter() - started
+    decoded = []
+    for item, ids, record in zip(items, prompts, steps, strict=True):
+        header = start_trace(engine, ids, setting.strategy, setting.cache, setting.config)
+        trace = finish_trace(engine, header, record, "finished")
+        decoded.append(
+            Decoded(
+                item.domain,
+                item.specification,
+                trace.text,
+                trace.tokens,
+                len(trace.steps),
+                trace.passes,
+                trace.rows,
+                trace.verified,
+            )
+        )
+    return Run(tuple(decoded), spread, seconds)
+
+
+def summarize(name: str, decoded: Iterable[Decoded], correct: Iterable[bool]) -> Summary:
+    """Sums over items; ratios are ratios of sums, not means of ratios."""
+    items = list(decoded)
+    return Summary(
+        name,
+        len(items),
+        sum(correct),
+        *(
+            sum(getattr(item, key) for item in items)
+            for key in ("tokens", "steps", "passes", "rows", "verified")
+        ),
+    )
+
+
+def by_domain(decoded: Sequence[Decoded], correct: Sequence[bool]) -> list[Summary]:
+    """One summary per domain and, if there are several, one of all."""
+    domains = list(dict.fromkeys(item.domain for item in decoded))
+    summaries = []
+    for domain in domains:
+        chosen = [n for n, item in enumerate(decoded) if item.domain == domain]
+        summaries.append(
+            summarize(domain, [decoded[n] for n in chosen], [correct[n] for n in chosen])
+        )
+    return summaries + ([summarize("all", decoded, correct)] if len(domains) > 1 else [])
+
+
+def versions() -> dict[str, str]:
+    """Python and the packages that a number may depend on."""
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            # triton is there on Linux only
+            continue
+    return found
+
+
+def _slim(step: StepTrace) -> StepTrace:
+    """The step without what the counts do not need: memory for hundreds of items."""
+    committed = tuple(p for p in step.proposals if p.verdict in COMMITTED)
+    return replace(step, proposals=committed, attention=(), window=())
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Decoding makes millions of small objects and no cycles; walking them took a third of it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
