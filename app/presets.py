@@ -36,15 +36,6 @@ FALLBACK = {
         "Tell a short story about a lost key.",
     ),
 }
-# where a model folder carries no preset.json: the ruled defaults, short enough to watch
-START_SETTINGS = {
-    "epsilon": 0.9,
-    "gamma": 0.6,
-    "search_size": 8,
-    "decide_size": 16,
-    "window_size": 32,
-    "gen_length": 96,
-}
 TOY_SETTINGS = {
     "strategy": "flash_verify",
     "cache": "flash",

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from app.controls import MAX_PROMPT_CHARACTERS, controls, settings
-from app.presets import EMBEDDED, MODELS, START_SETTINGS, TOY, complete_toy
+from app.presets import EMBEDDED, MODELS, TOY, complete_toy
 from app.sentences import end_sentence, status_sentence
 from app.store import RunError, Store
 from flash_dllm.caches.base import CachePolicy
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
 from flash_dllm.engine_protocol import Engine
+from flash_dllm.settings import from_preset
 from flash_dllm.strategies.base import DecodingStrategy
 from flash_dllm.trace import DecodeTrace, StepTrace
 
@@ -100,10 +100,12 @@ class Runs:
         if model != TOY:
             from flash_dllm.models import load_preset
 
-            values |= START_SETTINGS
             folder = self._choice["folder"]
-            preset = load_preset(Path(folder) if folder else None)
-            values |= {name: value for name, value in flat(preset).items() if name in values}
+            chosen = from_preset(load_preset(Path(folder) if folder else None), {})
+            knobs = {name: asdict(part) for name, part in vars(chosen).items()}
+            for name in ("strategy", "cache"):
+                knobs[name]["name"] = getattr(chosen, name).name
+            values |= {name: value for name, value in flat(knobs).items() if name in values}
         return values
 
     def is_loaded(self, model: str) -> bool:
@@ -118,13 +120,9 @@ class Runs:
 
     def _load(self) -> Engine:
         try:
-            import torch
+            from flash_dllm.models import leave_one_core, load_model
 
-            from flash_dllm.models import load_model
-
-            # one core stays free for the page; with every core taken, torch's threads wait for
-            # one another (measured beside another busy process: 15 times slower)
-            torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
+            leave_one_core()
             return load_model(**self._choice)
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             raise RunError(f"The model could not be loaded: {error}") from error

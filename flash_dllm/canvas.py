@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from flash_dllm.config import DecodeConfig
 
@@ -46,6 +47,10 @@ class Canvas:
 
     def undecided(self) -> tuple[int, ...]:
         """Masked positions, left to right."""
+        return self._undecided
+
+    @cached_property
+    def _undecided(self) -> tuple[int, ...]:
         start = self.prompt_length
         return tuple(
             pos for pos, token in enumerate(self.tokens[start:], start) if token is None

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from flash_dllm.caches import CACHES
 from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
-from flash_dllm.models import DTYPES, families, load_model
+from flash_dllm.models import DTYPES, families, leave_one_core, load_model
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace import DecodeTrace, StepTrace, join_token_texts
@@ -129,6 +129,7 @@ def run(options: argparse.Namespace) -> int:
     # wrong settings are refused before the model is loaded
     settings_of(options, load_preset(Path(options.model) if options.model else None))
     engine = load_model(options.model, options.impl, options.device, options.dtype)
+    leave_one_core()
     settings = settings_of(options, engine.preset)
     prompt_ids = engine.encode(options.prompt, options.raw)
     check_prompt(engine, prompt_ids, settings.config)
@@ -209,7 +210,7 @@ class Growing:
         for position, token in step.accepted:
             text = "" if token in self._ends else self._text_of(token)
             self._texts[position - self._start] = text
-        self._passes += len(step.passes)
+        self._passes += sum(record.kind != "audit" for record in step.passes)
         left = self._texts.count(None)
         shown = join_token_texts("·" if text is None else text for text in self._texts)
         line = f"step {step.index}, {left} masks left, {self._passes} passes"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,13 +38,9 @@ def pack(
     """Pack (handle, query) pairs; `table` maps a sequence's local slots to the buffer's."""
     asked = [query for _, query in queries]
     counts = torch.tensor([query.rows for query in asked])
-    fields = torch.tensor(
-        [
-            [value for query in asked for value in getattr(query, name)]
-            for name in ("tokens", "positions", "slots", "roles", "ranks")
-        ]
+    tokens, positions, local, roles, ranks = (
+        _joined(asked, name) for name in ("tokens", "positions", "slots", "roles", "ranks")
     )
-    tokens, positions, local, roles, ranks = fields
     sequences = torch.repeat_interleave(counts)
     handles = torch.tensor([handle for handle, _ in queries])
     starts = counts.cumsum(0) - counts
@@ -65,10 +63,14 @@ def pack(
     key_view, key_rank = torch.zeros_like(searched), torch.zeros_like(searched)
     key_row = torch.full_like(searched, -1)
     if has_views:
-        for number, query in enumerate(asked):
-            if query.searched:
-                hidden = torch.tensor(list(query.searched.items()))
-                searched[number, hidden[:, 0]] = hidden[:, 1]
+        hidden = torch.tensor(
+            [
+                (number, slot, rank)
+                for number, query in enumerate(asked)
+                for slot, rank in query.searched.items()
+            ]
+        ).view(-1, 3)
+        searched[hidden[:, 0], hidden[:, 1]] = hidden[:, 2]
         at = sequences[is_view], local[is_view]
         key_view[at], key_rank[at], key_row[at] = views[is_view], ranks[is_view], rows[is_view]
 
@@ -96,6 +98,12 @@ def pack(
     )
     slots = table[handles[sequences], local]
     return Packed(put(tokens), put(positions), put(slots), put(predict), schedule)
+
+
+def _joined(asked: Sequence[Query], name: str) -> Tensor:
+    """One field of all queries, end to end; numpy reads long lists ten times faster than torch."""
+    values = chain.from_iterable(getattr(query, name) for query in asked)
+    return torch.from_numpy(np.fromiter(values, np.int64))
 
 
 def _wanted(

@@ -14,7 +14,7 @@ RULES = {
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
     "flash_dllm/engine.py": {"flash_dllm", "torch"},
     "flash_dllm/cache.py": {"torch"},
-    "flash_dllm/packing.py": {"flash_dllm", "kernels", "torch"},
+    "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/sampling.py": {"kernels", "torch"},
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich"},
     "flash_dllm": {"flash_dllm"},
@@ -24,7 +24,7 @@ RULES = {
     "app/player.py": {"app", "gradio"},
     "app/figures": {"app", "flash_dllm", "plotly", "pandas"},
     "app/theme.py": {"flash_dllm", "plotly"},
-    "app": {"app", "flash_dllm", "plotly", "torch"},
+    "app": {"app", "flash_dllm", "plotly"},
     "app.py": {"app"},
 }
 # files of the positions world: standard library only, also through what they import

@@ -1,6 +1,6 @@
 """The paper review's toy example, end to end; every number here was worked out by hand.
 
-Vocabulary {A, B, [MASK]}, N = 4, β_m = 2, β_t = 1, ε = .9, γ = .8 (docs/decisions.md, 12).
+Vocabulary {A, B, [MASK]}, N = 4, β_m = 2, β_t = 1, ε = .9, γ = .8 (docs/decisions.md).
 The page counts positions from 1; here ^ is position 0 and the four masks are 1…4. Ids: A 0, B 1.
 """
 

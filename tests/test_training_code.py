@@ -10,6 +10,7 @@ import pytest
 from training.generators.code import make_item
 from training.generators.code_families import simple_integers, simple_lists, simple_strings
 from training.generators.item import Item, is_held_out
+from training.variety import choices
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +96,13 @@ def test_there_are_many_specifications_and_every_family(items: list[Item]) -> No
         {item.specification for item in items}
     )
     assert 0.01 < share < 0.03
+
+
+def test_an_answer_holds_few_choices() -> None:
+    events = [sum(is_event for is_event, _ in choices(make_item, seed)) for seed in range(12)]
+    # names, body, condition and a comment: more of them and a model commits one token at a time
+    assert 4 <= sum(events) / len(events) <= 10
+
+
+def test_an_answer_has_at_most_one_comment(items: list[Item]) -> None:
+    assert max(item.answer.count("# ") for item in items) == 1

@@ -8,6 +8,8 @@ import pytest
 from training.generators.vocabulary import NAMES, OBJECTS
 from training.generators.word import ANSWER_LIMIT, FAMILIES, QUESTION_LIMIT, make_item
 from training.generators.word_problem import apply
+from training.generators.wording import Variant, compile_template, expand
+from training.variety import choices
 
 EQUATION = re.compile(r"\$?(\d+) ([-+*/]) \$?(\d+) = \$?(\d+)")
 
@@ -95,3 +97,18 @@ def test_one_specification_has_many_answers():
     words = {word for pair in OBJECTS for word in pair} | {name for name, _ in NAMES}
     bare = {" ".join(w for w in re.findall(r"\w+", text) if w not in words) for text in answers}
     assert len(bare) >= 0.9 * len(answers)
+
+
+def test_an_answer_holds_few_choices():
+    events = [sum(is_event for is_event, _ in choices(make_item, seed)) for seed in range(12)]
+    # opener and form of each step, introduction, closing, unit, joint: with more of them a model
+    # commits one token at a time, with fewer nothing is left to verify
+    assert 6 <= sum(events) / len(events) <= 11
+
+
+def test_a_variant_always_gives_the_same_wording():
+    template = compile_template("(a|b|c|d) (e|f|g|h) (i|j|k|l) {x}")
+    texts = {expand(template, Variant(number), {"x": "x"}) for number in (1, 2, 3, 4, 5)}
+    assert len(texts) > 1
+    variant = Variant(1)
+    assert len({expand(template, variant, {"x": "x"}) for _ in range(5)}) == 1

@@ -63,9 +63,11 @@ def export(model: LLaDA, output: Path, dtype: torch.dtype = torch.bfloat16) -> l
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of an export."""
+    """All tensors of an export, in parts or as one file, in fp32."""
+    if (single := folder / "model.safetensors").exists():
+        return {name: tensor.float() for name, tensor in load_file(single).items()}
     index = json.loads((folder / "model.safetensors.index.json").read_text(encoding="utf-8"))
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(index["weight_map"].values())):
-        tensors.update(load_file(folder / name))
+        tensors.update({key: tensor.float() for key, tensor in load_file(folder / name).items()})
     return tensors

@@ -1,4 +1,4 @@
-"""Loaders of the real training texts from a data folder (laid out as /work/shared/data is).
+"""Loaders of the real training texts from a data folder that has one folder a source.
 
 GSM8K train and MBPP train give chat items; storybooks and short functions of the standard library
 give plain documents. None of them reads an evaluation file: items too close to one are listed by
@@ -52,8 +52,8 @@ def gsm8k_items(data: Path) -> list[Item]:
                 "word",
                 "gsm8k",
                 f"gsm8k/train/{number}",
-                _plain(row["question"]),
-                _plain(steps),
+                plain_text(row["question"]),
+                plain_text(steps),
                 gold,
             )
         )
@@ -72,7 +72,7 @@ def mbpp_items(data: Path) -> list[Item]:
         code = row["code"].replace("\r\n", "\n").replace("\t", "    ")
         code = "\n".join(line.rstrip() for line in code.strip().split("\n"))
         # tasks that fix a name or a format only in their tests show the first one, as MBPP does
-        prompt = f"{_plain(row['text'])}\n{row['test_list'][0]}"
+        prompt = f"{plain_text(row['text'])}\n{row['test_list'][0]}"
         specification = f"mbpp/train/{row['task_id']}"
         tests = tuple(row["test_list"])
         items.append(Item("code", "mbpp", specification, prompt, _ascii(code), tests=tests))
@@ -82,7 +82,7 @@ def mbpp_items(data: Path) -> list[Item]:
 def storybooks(data: Path) -> list[str]:
     """The CC BY picture-book texts, one document each."""
     rows = _rows(data / "storybooks_ccby" / "stories_en_690.jsonl.xz")
-    texts = [_plain(row["text"]) for row in rows]
+    texts = [plain_text(row["text"]) for row in rows]
     excluded = excluded_hashes()
     return [text for text in texts if text_hash(text) not in excluded]
 
@@ -160,7 +160,7 @@ def _ascii(text: str) -> str:
     return text.translate(_PLAIN)
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     return re.sub(r"[ \t]+", " ", _ascii(text)).replace("\r", "").strip()
 
 

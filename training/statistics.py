@@ -1,6 +1,6 @@
 """How sure an accuracy is, and whether two decoders differ on the same items.
 
-The tests are scipy's; only the interval of a paired difference is written out, since scipy has none.
+The tests are scipy's; only the interval of a paired difference is written out: scipy has none.
 """
 
 from __future__ import annotations
@@ -99,5 +99,6 @@ def _phi(both: int, only_first: int, only_second: int, neither: int) -> float:
         return 0.0
     product = both * neither - only_first * only_second
     if product > 0:
-        product = max(product - (both + only_first + only_second + neither) / 2, 0)
+        product = max(0, 2 * product - (both + only_first + only_second + neither))
+        return product / (2 * math.sqrt(margins))
     return product / math.sqrt(margins)

@@ -1,7 +1,7 @@
-"""Decode held-out items with one setting and count what it took; scoring comes on top.
+"""Decode held-out items with one choice of settings and count what it took; scoring comes on top.
 
-`evaluate.py` and `sweep_preset.py` share this file. It decodes with the library's own loop and reads
-no evaluation file but the procedural ones of `held_out.py`.
+`evaluate.py` and `sweep_preset.py` share this file. It decodes with the library's own loop and
+reads no evaluation file but the procedural ones of `held_out.py`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from flash_dllm.caches.base import CachePolicy
 from flash_dllm.config import DecodeConfig
-from flash_dllm.decoder import check_prompt, decode_batch_steps, finish_trace, start_trace
+from flash_dllm.decoder import decode_batch_steps, finish_trace, start_trace
 from flash_dllm.engine_protocol import Engine
-from flash_dllm.strategies.base import DecodingStrategy
+from flash_dllm.settings import Settings
 from flash_dllm.trace import COMMITTED, StepTrace, Verdict
 from training.generators.item import Item
 from training.statistics import wilson_interval
@@ -29,23 +28,6 @@ from training.statistics import wilson_interval
 # data.md section 4: drafts that are neither hopeless nor sure are what verification is for
 UNSURE_LOW, UNSURE_HIGH = 0.3, 0.9
 PACKAGES = ("torch", "triton", "transformers", "tokenizers", "safetensors", "numpy", "scipy")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One way to decode."""
-
-    strategy: DecodingStrategy
-    cache: CachePolicy
-    config: DecodeConfig
-
-    def described(self) -> dict[str, Any]:
-        """Names and knobs, as a trace's header has them."""
-        return {
-            "strategy": {"name": self.strategy.name, **asdict(self.strategy)},
-            "cache": {"name": self.cache.name, **asdict(self.cache)},
-            "config": asdict(self.config),
-        }
 
 
 @dataclass(frozen=True)
@@ -104,7 +86,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Run:
-    """All items decoded with one setting, in the items' order."""
+    """All items decoded with one choice of settings, in the items' order."""
 
     decoded: tuple[Decoded, ...]
     spread: Spread
@@ -139,6 +121,15 @@ class Summary:
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
+
+
+def described(settings: Settings) -> dict[str, Any]:
+    """Names and knobs, as a trace's header has them."""
+    return {
+        "strategy": {"name": settings.strategy.name, **asdict(settings.strategy)},
+        "cache": {"name": settings.cache.name, **asdict(settings.cache)},
+        "config": asdict(settings.config),
+    }
 
 
 def ratio(part: float, whole: float) -> float:
@@ -181,37 +172,32 @@ def decode_items(
     engine: Engine,
     items: Sequence[Item],
     prompts: Sequence[list[int]],
-    setting: Setting,
+    settings: Settings,
     batch_size: int,
-    on_finished: Callable[[], object] = lambda: None,
+    on_step: Callable[[], object] = lambda: None,
 ) -> Run:
-    """Decode every item; `on_finished` is called once per finished answer.
+    """Decode every item; `on_step` is called once per step of an item.
 
     Errors as in `decode_steps`.
     """
-    for ids in prompts:
-        check_prompt(engine, ids, setting.config)
     # neighbours of equal length leave few padded keys
     order = sorted(range(len(items)), key=lambda number: -len(prompts[number]))
     steps: list[list[StepTrace]] = [[] for _ in items]
-    last_seen: set[int] = set()
     spread = Spread()
     started = time.perf_counter()
     sorted_prompts = [prompts[number] for number in order]
     with _no_garbage_collection():
         for place, step in decode_batch_steps(
-            engine, sorted_prompts, setting.strategy, setting.cache, setting.config, batch_size
+            engine, sorted_prompts, settings.strategy, settings.cache, settings.config, batch_size
         ):
             spread.add(step)
             steps[order[place]].append(_slim(step))
-            if place not in last_seen:
-                last_seen.add(place)
-                on_finished()
+            on_step()
     seconds = time.perf_counter() - started
     decoded = []
     for item, ids, record in zip(items, prompts, steps, strict=True):
-        header = start_trace(engine, ids, setting.strategy, setting.cache, setting.config)
-        trace = finish_trace(engine, header, record, "finished")
+        header = start_trace(engine, ids, settings.strategy, settings.cache, settings.config)
+        trace = finish_trace(engine, header, record)
         decoded.append(
             Decoded(
                 item.domain,
@@ -273,7 +259,8 @@ def _slim(step: StepTrace) -> StepTrace:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Decoding makes millions of small objects and no cycles; walking them took a third of it."""
+    """Decoding makes millions of small objects and no cycles; walking them takes a third of the
+    host's time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -61,6 +61,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=int, default=200)
     parser.add_argument("--decay-share", type=float, default=0.45)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--start-from", type=Path, help="a trained folder to begin with")
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--attention", default="auto", choices=["auto", "varlen", "aten", "local"])
@@ -225,6 +226,11 @@ def set_up(arguments: argparse.Namespace) -> tuple[Trainer, int, list[Any]]:
         sum(parameter.numel() for parameter in trainer.model.parameters()) / 1e6,
         trainer.model.attention,
     )
+    if arguments.start_from:
+        from training.export import load_weights
+
+        trainer.model.load_state_dict(load_weights(arguments.start_from))
+        log.info("starting from the weights in %s", arguments.start_from)
     next_shard, warm_shards = 0, []
     if (arguments.checkpoint / "state.pt").exists() and not arguments.speed_test:
         next_shard, warm_shards = trainer.load(arguments.checkpoint)

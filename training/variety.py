@@ -5,13 +5,14 @@ python -m training.variety --items 3000
 For each domain it prints
     tokens   mean answer tokens (assets/tiny/tokenizer.json, without special tokens)
     events   mean number of choice events in an answer, given its question
-    bits     the sum of their entropies
+    bits     the sum of the entropies of all such draws
     xz       bits per token of the answers as a whole, compressed with xz
 
 A choice event is a random draw that can change the answer but not the question, when every draw
 at another place of the program keeps its value. We replay the item with the draw at `GRID` evenly
 spaced values; outcomes with another question or specification are left aside, and the rest is one
-event if they hold at least two answers. Its bits are the entropy of those answers. A draw that is
+event if no answer has more than `LARGEST` of them (a model that is surer than that commits it at
+once). Bits are entropies, rarer choices included. A draw that is
 only made under another choice counts as often as that choice is taken. Choices that a question
 shows, such as names or numbers, don't count.
 """
@@ -26,6 +27,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 from tokenizers import Tokenizer
 
@@ -33,6 +35,7 @@ from training.generators import DOMAINS
 from training.generators.item import Item
 
 GRID = 20
+LARGEST = 0.9
 _TOKENIZER = Path(__file__).parents[1] / "assets" / "tiny" / "tokenizer.json"
 _GENERATORS = str(Path(__file__).parent / "generators")
 # calls that a draw's place in the program is made of: deep enough for `pick` inside `step`
@@ -55,7 +58,8 @@ class ReplayRandom(random.Random):
         self.places: list[Place] = []
 
     def random(self) -> float:
-        frame, parts = sys._getframe(1), []
+        frame: FrameType | None = sys._getframe(1)
+        parts: list[tuple[object, int]] = []
         while frame is not None and len(parts) < _DEPTH:
             code = frame.f_code
             if code.co_filename.startswith(_GENERATORS):
@@ -83,9 +87,10 @@ def _replay(
     return make_item(rng), rng.places
 
 
-def choice_events(make_item: Callable[[random.Random], Item], seed: object) -> list[float]:
-    """The bits of each choice event of one item."""
-    source, values = random.Random(str(seed)), {}
+def choices(make_item: Callable[[random.Random], Item], seed: object) -> list[tuple[bool, float]]:
+    """The draws that change one item's answer: whether each is an event, and its bits."""
+    source = random.Random(str(seed))
+    values: dict[Place, float] = {}
     item, places = _replay(make_item, values, source, None)
     asked = (item.specification, item.prompt)
     events = []
@@ -103,7 +108,7 @@ def choice_events(make_item: Callable[[random.Random], Item], seed: object) -> l
         total = answers.total()
         bits = -sum(n / total * math.log2(n / total) for n in answers.values()) if total else 0.0
         if bits > 0:
-            events.append(bits)
+            events.append((max(answers.values()) <= LARGEST * total, bits))
     return events
 
 
@@ -120,9 +125,9 @@ def main() -> None:
         answers = [DOMAINS[domain](rng).answer for _ in range(arguments.items)]
         tokens = sum(len(e.ids) for e in tokenizer.encode_batch(answers, add_special_tokens=False))
         size = len(lzma.compress("\n\n".join(answers).encode(), preset=9)) * 8
-        replayed = [choice_events(DOMAINS[domain], seed) for seed in range(arguments.replayed)]
-        events = sum(map(len, replayed)) / len(replayed)
-        bits = sum(map(sum, replayed)) / len(replayed)
+        replayed = [choices(DOMAINS[domain], seed) for seed in range(arguments.replayed)]
+        events = sum(is_event for draws in replayed for is_event, _ in draws) / len(replayed)
+        bits = sum(bits for draws in replayed for _, bits in draws) / len(replayed)
         print(
             f"{domain}: tokens {tokens / len(answers):.1f}, events {events:.1f}, "
             f"bits {bits:.1f}, xz {size / tokens:.2f} bits/token",

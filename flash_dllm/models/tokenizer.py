@@ -33,6 +33,8 @@ class Tokenizer:
 
     def __init__(self, folder: Path) -> None:
         self._tokenizer = _load(folder)
+        # the length is checked by the loop, together with gen_length
+        self._tokenizer.model_max_length = 1 << 30
 
     @cached_property
     def _special(self) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,13 +16,20 @@ from flash_dllm.trace import Proposal, StopReason, Verdict
 EPSILON = {"symbol": "ε", "low": 0.0, "high": 1.0, "help": "commit drafts at least this sure"}
 
 
-def decided_proposals(draft: Draft, decided: list[int], epsilon: float) -> list[Proposal]:
-    """D as proposals, in draft order."""
+def decided_proposals(
+    draft: Draft,
+    decided: list[int],
+    epsilon: float,
+    views: Mapping[int, tuple[int, float]] | None = None,
+) -> list[Proposal]:
+    """D as proposals, in draft order; `views` are mask views by draft index, where asked."""
+    views = views or {}
     return [
         draft.proposal(
             i,
             Verdict.CONFIDENT if draft.confidences[i] >= epsilon else Verdict.FORCED,
-            rank=0,
+            0,
+            views.get(i),
         )
         for i in decided
     ]

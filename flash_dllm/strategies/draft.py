@@ -25,15 +25,24 @@ class Draft:
         """(position, draft token) of these indices, as a verify question wants them."""
         return tuple((self.positions[i], self.tokens[i]) for i in indices)
 
-    def proposal(self, index: int, verdict: Verdict, **more) -> Proposal:
-        """The proposal of the index-th position."""
+    def proposal(
+        self,
+        index: int,
+        verdict: Verdict,
+        rank: int | None = None,
+        view: tuple[int, float] | None = None,
+    ) -> Proposal:
+        """The proposal of the index-th position; `view` is its mask view's (token, confidence)."""
+        token, confidence = view if view is not None else (None, None)
         return Proposal(
             self.positions[index],
             self.tokens[index],
             self.confidences[index],
             verdict,
-            alternatives=self.alternatives[index],
-            **more,
+            rank,
+            token,
+            confidence,
+            self.alternatives[index],
         )
 
 

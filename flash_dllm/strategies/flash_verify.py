@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from flash_dllm.acceptance import ACCEPTANCES, ORDERS, judge, search_order, split
@@ -12,7 +12,7 @@ from flash_dllm.query import Prediction, VerifyAsk
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
 from flash_dllm.strategies.confidence import EPSILON, decided_proposals
 from flash_dllm.strategies.draft import ask_draft
-from flash_dllm.trace import Proposal, Verdict
+from flash_dllm.trace import Verdict
 
 
 @dataclass(frozen=True)
@@ -90,31 +90,14 @@ class FlashVerify(DecodingStrategy):
             self.acceptance,
             self.correct,
         )
-        proposals = decided_proposals(draft, decided, self.epsilon)
+        proposals = decided_proposals(draft, decided, self.epsilon, views)
         for rank, (i, verdict) in enumerate(zip(searched, judgement.verdicts, strict=True), 1):
-            proposals.append(draft.proposal(i, verdict, rank=rank))
-        proposals += [draft.proposal(i, Verdict.WAITING) for i in waiting]
-        return Decision(_with_views(proposals, draft.positions, views), judgement.stop)
+            proposals.append(draft.proposal(i, verdict, rank, views.get(i)))
+        proposals += [draft.proposal(i, Verdict.WAITING, view=views.get(i)) for i in waiting]
+        return Decision(tuple(proposals), judgement.stop)
 
 
 def _answers(indices: list[int], answer: Prediction) -> dict[int, tuple[int, float]]:
     """Draft index → (token, confidence) of its mask view."""
     pairs = zip(answer.tokens, answer.confidences, strict=True)
     return dict(zip(indices, pairs, strict=True))
-
-
-def _with_views(
-    proposals: list[Proposal],
-    positions: tuple[int, ...],
-    views: dict[int, tuple[int, float]],
-) -> tuple[Proposal, ...]:
-    """The proposals with the mask view's token and confidence where one was asked."""
-    by_position = {positions[i]: view for i, view in views.items()}
-    return tuple(
-        replace(p, verify_token=view[0], verify_confidence=view[1])
-        if (view := by_position.get(p.position)) is not None
-        else p
-        for p in proposals
-    )
-
-

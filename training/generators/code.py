@@ -116,6 +116,8 @@ def _prompt(
     ), True
 
 
+# how many names an argument has whose name the question leaves open
+FREE_NAMES = 5
 # by the rough count, so that the reference tokenizer stays under 118 and 120
 LONGEST_ANSWER = 96
 LONGEST_PROMPT = 100
@@ -146,10 +148,10 @@ def _item(rng: random.Random, task: Task, expected: list[str]) -> Item:
     hints = _hints(rng, task, arguments, rng.random() < 0.5)
     prompt, is_free = _prompt(rng, task, name, arguments, hints)
     if is_free:
-        arguments = [choose(rng, KINDS[task.arguments[0]].names, taken)]
-        hints = _hints(rng, task, arguments, rng.random() < 0.3)
-    elif "def " not in prompt:
-        hints = _hints(rng, task, arguments, rng.random() < 0.3)
+        arguments = [choose(rng, KINDS[task.arguments[0]].names[:FREE_NAMES], taken)]
+    if "def " not in prompt:
+        # the question leaves the hints open: then there are none, one choice less
+        hints = _hints(rng, task, arguments, has_hints=False)
     answer = write(rng, task, name, arguments, hints)
     tests = tuple(
         f"assert {name}({', '.join(map(repr, example))}) == {value}"

@@ -43,12 +43,13 @@ _OPEN_LAST = ("", "so ", "finally, ", "in the end, ", "last step: ")
 _FORMS = choices(
     """
     {open}{clause}.
-    {open}(since|because|as|given that) {reason}, {clause}.
+    {open}(because|given that|since|as) {reason}, {clause}.
     {open}{noun} is {eq}.
-    {open}to (find|get|work out|calculate) {noun}, (we|you can|we must|we simply) {order}: {eq}.
-    {open}{eq}, (so|which means that|and so|hence) {told}.
+    {open}to (work out|get|calculate|find) {noun}, (we|you can|we must|we simply) {order}: {eq}.
+    {open}{eq}, (hence|and so|which means that|so) {told}.
     {open}{operation} (gives|leads to|yields|gives us) {eq}.
-    {open}we (get|have|find) {eq}.
+    {open}we (find|have|get) {eq}.
+    {open}let's {order}: {eq}.
     {open}we know that {reason}. (this means that|in other words,|this shows that) {clause}.
     """
 )
@@ -133,7 +134,7 @@ def _sentence(variants: tuple[tuple, ...], rng: random.Random, slots: dict) -> s
     """One of the forms in one of its variants."""
     form, numbers = variants[int(rng.random() * len(variants))]
     number = int(rng.random() * VARIANTS) if VARIANTS > 1 else 0
-    return expand(form, numbers[number].start(), slots)
+    return expand(form, numbers[number], slots)
 
 
 def _value_slots(step: Step, has_units: bool) -> dict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -90,23 +91,17 @@ class Variant:
     whole ones instead of a choice at every word.
     """
 
+    # more than a sentence has choices
     _LENGTH = 64
 
     def __init__(self, number: object) -> None:
         source = random.Random(f"variant {number}")
         self._draws = tuple(source.random() for _ in range(self._LENGTH))
-        self._next = 0
 
-    def start(self) -> Variant:
-        """This variant, from its first choice on."""
-        self._next = 0
-        return self
-
-    def random(self) -> float:
-        """The next settled choice."""
-        value = self._draws[self._next % self._LENGTH]
-        self._next += 1
-        return value
+    @property
+    def random(self) -> Callable[[], float]:
+        """The settled choices, from the first one on."""
+        return iter(self._draws).__next__
 
 
 _ARTICLE = re.compile(r"\b([Aa]) (?=[aeio]|hour)")

@@ -27,7 +27,7 @@ def common_divisor(write: Writer) -> Problem:
         f"Determine the {word} of ${second}$ and ${first}$.",
         f"For ${first}$ and ${second}$, find the {word}.",
     )
-    if kind == "gcd" and rng.random() < 0.6:
+    if kind == "gcd" and rng.random() < 0.75:
         lines, high, low = [], a, b
         while high % low:
             times, rest = divmod(high, low)
@@ -52,8 +52,6 @@ def common_divisor(write: Writer) -> Problem:
         write.step(f"{b} = {g}{write.dot}{q}", f"split {b}", f"write {b} as a product",
                    f"take out {g} again", f"factor {b}", f"find {g} in {b}"),
     ]  # fmt: skip
-    if rng.random() < 0.5:
-        lines.reverse()
     lines += write.note(
         f"The numbers ${p}$ and ${q}$ have no common factor.",
         "Nothing else is common to both.",
@@ -65,7 +63,7 @@ def common_divisor(write: Writer) -> Problem:
     if kind == "lcm":
         lines.append(
             write.step(
-                f"{a}{write.dot}{q} = {a * q}", f"multiply {a} by the other part {q}",
+                write.product(a, q), f"multiply {a} by the other part {q}",
                 f"take {a} times {q}", f"put in the missing {q}", "join the parts",
                 "build the common multiple", f"multiply by {q}",
             )
@@ -117,12 +115,12 @@ def powers(write: Writer) -> Problem:
     first, second = a**m, b**n
     value = first + second if sign == "+" else first - second
     one, two = (
-        write.step(f"{base}^{power} = {write.times(*[base] * power)} = {base**power}",
+        write.step(f"{base}^{power} = {write.times(base ** (power - 1), base)} = {base**power}",
                    f"find ${base}^{power}$", f"multiply {base} by itself",
                    f"write out ${base}^{power}$", f"take the power of {base}", "do this power")
         for base, power in ((a, m), (b, n))
     )  # fmt: skip
-    lines = [one, two] if rng.random() < 0.6 else [two, one]
+    lines = [one, two]
     lines.append(
         write.step(f"{first} {sign} {second} = {value}", "put both together", "join the two",
                    "add them" if sign == "+" else "subtract", "use both values",
@@ -144,22 +142,9 @@ def operations(write: Writer) -> Problem:
                        f"multiply {b} by {c}",
                        "start with the multiplication", "take care of the product", "multiply"),
         ]  # fmt: skip
-        if rng.random() < 0.5:
-            lines.append(write.step(f"{a} + {inner} - {d} = {a + inner} - {d} = {value}",
-                                    "go from left to right", "add and subtract", "do the rest",
-                                    "finish the sum", "put it in"))  # fmt: skip
-        else:
-            lines.append(
-                write.step(
-                    f"{a} + {inner} = {a + inner}",
-                    f"add {a}",
-                    "do the sum",
-                    "go on with the sum",
-                    "add the two",
-                )
-            )
-            lines.append(write.step(f"{a + inner} - {d} = {value}", f"subtract {d}", "finish",
-                                    f"take away {d}", "do the last part"))  # fmt: skip
+        lines.append(write.step(f"{a} + {inner} - {d} = {a + inner} - {d} = {value}",
+                                "go from left to right", "add and subtract", "do the rest",
+                                "finish the sum", "put it in"))  # fmt: skip
     elif kind == "bracket":
         a = rng.randint(1, 12)
         expression, inner = f"({a} + {b}){write.dot}{c} - {d}", a + b
@@ -167,7 +152,7 @@ def operations(write: Writer) -> Problem:
         lines = [
             write.step(f"{a} + {b} = {inner}", "do the bracket first", "start inside the brackets",
                        "add inside", "begin with the parentheses", f"add {a} and {b}"),
-            write.step(f"{inner}{write.dot}{c} = {inner * c}", f"multiply by {c}", "multiply next",
+            write.step(write.product(inner, c), f"multiply by {c}", "multiply next",
                        "do the product", f"take it {c} times", "go on with the product"),
             write.step(f"{inner * c} - {d} = {value}", f"subtract {d}",
                        "finish with the difference",
@@ -185,7 +170,7 @@ def operations(write: Writer) -> Problem:
                        f"do {place} product", f"take {m} times {n}", "multiply")
             for m, n, place in ((b, c, "the first"), (d, e, "the second"))
         ]  # fmt: skip
-        lines = two if rng.random() < 0.6 else two[::-1]
+        lines = two
         lines.append(
             write.step(
                 f"{b * c} - {d * e} = {value}",

@@ -40,16 +40,12 @@ def _isolate(write: Writer, a: int, b: int, c: int) -> list[str]:
     lines = []
     if b:
         full = f"{c}{term(-b)} = {c - b}"
-        form = write.rng.random()
-        if form < 0.5:
+        if write.rng.random() < 0.7:
             lines.append(write.step(f"{left} = {full}", *_move(write, b)))
-        elif form < 0.75:
+        else:
             lines.append(write.step(full, *_move(write, b)))
             if a != 1:
                 lines.append(write.step(f"{left} = {c - b}"))
-        else:
-            lines.append(write.step(f"{left} = {c}{term(-b)}", *_move(write, b)))
-            lines.append(write.step(f"{left} = {c - b}", "work out the right side", "compute it"))
     x = (c - b) // a
     if a != 1:
         lines.append(write.step(f"{v} = {write.divide(c - b, a)} = {x}", *_share(a)))
@@ -209,27 +205,15 @@ def related(write: Writer) -> Problem:
     product = c * x
     lines = [write.step(f"{v} = {write.divide(a * x, a)} = {x}", *_share(a))]
     last = f"{product}{term(d)} = {product + d}"
-    if rng.random() < 0.5:
-        lines.append(
-            write.step(
-                f"{c}{v} = {write.times(c, x)} = {product}",
-                f"multiply by {c}",
-                f"take ${v}$ {c} times",
-                f"find ${c}{v}$",
-            )
-        )
-        lines.append(
-            write.step(
-                last,
-                "put in the constant",
-                "finish with the constant",
-                "take care of the last term",
-            )
-        )
-    else:
-        lines.append(write.step(f"{wanted} = {write.times(c, x)}{term(d)} = {last}",
-                                f"put in {x}", f"use ${v} = {x}$", f"replace ${v}$ by {x}",
-                                f"substitute {x}", "use this value"))  # fmt: skip
+    lines.append(
+        write.step(f"{c}{v} = {write.times(c, x)} = {product}", f"multiply by {c}",
+                   f"take ${v}$ {c} times", f"find ${c}{v}$", f"put in ${v} = {x}$",
+                   f"use ${v} = {x}$")
+    )  # fmt: skip
+    lines.append(
+        write.step(last, "put in the constant", "finish with the constant", "work out the rest",
+                   "take care of the last term", "do the last part")
+    )  # fmt: skip
     return Problem((a, a * x, c, d), question, lines, str(product + d))
 
 

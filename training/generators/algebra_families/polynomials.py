@@ -17,11 +17,6 @@ def _quadratic(v: str, b: int, c: int, a: int = 1) -> str:
     return coefficient(a, f"{v}^2") + plus(b, v) + (term(c) if c else "")
 
 
-def _apart(write: Writer, lines: list[str]) -> list[str]:
-    """Two independent steps in either order."""
-    return lines if write.rng.random() < 0.5 else lines[::-1]
-
-
 def evaluate(write: Writer) -> Problem:
     """ax^2 + bx + c at a point."""
     rng, v = write.rng, write.letter
@@ -44,11 +39,9 @@ def evaluate(write: Writer) -> Problem:
     )
     power = f"{bracket(x)}^2 = {x * x}"
     if a > 1:
-        first = write.pick(
-            write.step(f"{a}{write.dot}{x * x} = {square}", f"use ${power}$",
-                       f"start with ${power}$", "take the square first"),
-            write.step(f"{a}{write.dot}{bracket(x)}^2 = {a}{write.dot}{x * x} = {square}",
-                       "find the square term", "begin with the square term", "put it in"),
+        first = write.step(
+            f"{a}{write.dot}{bracket(x)}^2 = {write.product(a, x * x)}", "find the square term",
+            f"use ${power}$", "begin with the square term", "take the square first", "put it in",
         )  # fmt: skip
     else:
         first = write.step(
@@ -67,9 +60,7 @@ def evaluate(write: Writer) -> Problem:
     )  # fmt: skip
     parts = f"{square}{term(linear)}"
     if c:
-        whole = f"{parts}{term(c)} = {total}"
-        if rng.random() < 0.5:
-            whole = f"{parts}{term(c)} = {square + linear}{term(c)} = {total}"
+        whole = f"{parts}{term(c)} = {square + linear}{term(c)} = {total}"
     else:
         whole = f"{parts} = {total}"
     third = write.step(
@@ -81,7 +72,7 @@ def evaluate(write: Writer) -> Problem:
         "sum the terms",
         "collect the numbers",
     )
-    return Problem((a, b, c, x), question, [*_apart(write, [first, second]), third], str(total))
+    return Problem((a, b, c, x), question, [first, second, third], str(total))
 
 
 def expand(write: Writer) -> Problem:
@@ -108,12 +99,8 @@ def expand(write: Writer) -> Problem:
         "look at the product",
     )  # fmt: skip
     gold = _quadratic(v, p + q, p * q)
-    lines = _apart(write, [middle, last])
-    if rng.random() < 0.4:
-        lines.insert(0, write.step(f"{v}{write.dot}{v} = {v}^2", "multiply the first terms",
-                                   f"start with ${v}$ times ${v}$", "take the first two",
-                                   "begin with the square"))  # fmt: skip
-    if rng.random() < 0.5:
+    lines = [middle, last]
+    if rng.random() < 0.3:
         lines.append(write.step(f"{expression} = {gold}", "put it together", "write it down",
                                 "collect all the terms", "join the terms"))  # fmt: skip
     # the letter is part of the answer, the split is by the numbers alone
@@ -155,7 +142,7 @@ def roots(write: Writer) -> Problem:
             f"Determine the {asked} root of ${polynomial} = 0$.",
         )
     # the numbers in the factors: sum b, product c
-    m, n = rng.choice(((-r, -s), (-s, -r)))
+    m, n = -small, -large
     product = write.step(
         f"{write.times(m, n)} = {c}", f"look for two numbers with product {c}",
         f"find factors of {c}", f"write {c} as a product", f"try pairs with product {c}",
@@ -165,13 +152,10 @@ def roots(write: Writer) -> Problem:
         f"{m}{term(n)} = {b}", f"see that the sum is {b}", f"check the sum {b}",
         "add them", "compare with the middle term", f"see that they add to {b}",
     )  # fmt: skip
-    factors = rng.choice((f"({v}{term(m)})({v}{term(n)})", f"({v}{term(n)})({v}{term(m)})"))
-    ordered = f"({v}{term(-small)})({v}{term(-large)})"
+    factors = f"({v}{term(m)})({v}{term(n)})"
     lines = [product, total]
-    if rng.random() < 0.3:
-        lines = lines[:1]
     if asked == "factor":
-        return Problem((b, c, asked), question, lines, ordered)
+        return Problem((b, c, asked), question, lines, factors)
     lines.append(write.step(f"{factors} = 0", "factor it", "write it as a product",
                             "put this into factors", "use the factors", "rewrite the equation",
                             "take the two factors"))  # fmt: skip
@@ -180,9 +164,9 @@ def roots(write: Writer) -> Problem:
                                 "take the difference", "subtract the roots",
                                 f"go from {small} to {large}", "find the distance"))  # fmt: skip
         return Problem((b, c, asked), question, lines, str(large - small))
-    pair = rng.choice(((r, s), (s, r)))
+    pair = (small, large)
     lines.append(
-        write.pick(
+        write.say(
             f"The roots are ${pair[0]}$ and ${pair[1]}$.",
             f"So ${v} = {pair[0]}$ or ${v} = {pair[1]}$.",
             f"Hence ${v}$ is ${pair[0]}$ or ${pair[1]}$.",
@@ -219,7 +203,7 @@ def root_sum(write: Writer) -> Problem:
         rule, value = f"\\frac{{{t}}}{{{w}}}", r * s
         final = f"{write.divide(c, a)} = {value}" if a > 1 else f"{write.divide(c, 1)} = {value}"
     lines = [
-        write.pick(
+        write.say(
             f"The {asked} of the roots is ${rule}$.", f"By Vieta, the {asked} is ${rule}$.",
             f"For roots, the {asked} is always ${rule}$.", f"We use that the {asked} is ${rule}$.",
             f"The rule for the {asked} is ${rule}$.", f"A known rule says that it is ${rule}$.",
@@ -228,7 +212,7 @@ def root_sum(write: Writer) -> Problem:
     if rng.random() < 0.6:
         chosen = f"{u} = {b}" if asked == "sum" else f"{t} = {c}"
         lines.append(
-            write.pick(
+            write.say(
                 f"Here ${w} = {a}$ and ${chosen}$.", f"We read off ${chosen}$ and ${w} = {a}$.",
                 f"In our case ${chosen}$, ${w} = {a}$.", f"We have ${w} = {a}$, ${chosen}$.",
                 f"The numbers are ${chosen}$ and ${w} = {a}$.", f"Now ${chosen}$ with ${w} = {a}$.",
@@ -271,7 +255,7 @@ def like_terms(write: Writer) -> Problem:
         f"do the part without ${v}$",
     )  # fmt: skip
     gold = f"{coefficient(a + c, v)}{term(b + d)}" if b + d else coefficient(a + c, v)
-    return Problem((a, b, c, d), question, _apart(write, [named, plain]), gold)
+    return Problem((a, b, c, d), question, [named, plain], gold)
 
 
 def composed(write: Writer) -> Problem:

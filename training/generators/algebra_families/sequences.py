@@ -33,7 +33,7 @@ def arithmetic_sequence(write: Writer) -> Problem:
             "take the common difference",
         ),
         write.step(
-            f"{n - 1}{write.dot}{d if d > 0 else f'({d})'} = {(n - 1) * d}",
+            write.product(n - 1, d),
             f"take {n - 1} steps", f"make {n - 1} steps of {d}", f"multiply the step by {n - 1}",
             f"go on from term 1 to term {n}", f"count {n - 1} steps", f"use ${n} - 1 = {n - 1}$",
         ),
@@ -72,7 +72,7 @@ def geometric_sequence(write: Writer) -> Problem:
         last = a * r ** (place - 1)
         lines.append(
             write.step(
-                f"{last}{write.dot}{r} = {last * r}", f"go on to term {place + 1}",
+                write.product(last, r), f"go on to term {place + 1}",
                 f"find term {place + 1}", f"multiply by {r}", f"multiply {last} by {r}",
                 "take the next term", "go one step further",
             )
@@ -97,20 +97,13 @@ def mean(write: Writer) -> Problem:
         f"What is the arithmetic mean of {listed}?", f"Work out the average of {listed}.",
         f"Give the mean value of {listed}.",
     )  # fmt: skip
-    if rng.random() < 0.6:
-        plain = " + ".join(map(str, numbers))
-        lines = [write.step(f"{plain} = {total}", "add the numbers", "find the sum",
-                            "add them all", "take the total", "start with the sum",
-                            "sum everything")]  # fmt: skip
-    else:
-        lines, running = [], numbers[0]
-        for number in numbers[1:]:
-            lines.append(
-                write.step(f"{running} + {number} = {running + number}", f"add {number}",
-                           "add the next number", f"put {number} on top", "go on adding",
-                           f"count in the {number}")
-            )  # fmt: skip
-            running += number
+    # one addition at a time
+    sums, running = [], numbers[0]
+    for number in numbers[1:]:
+        sums.append(f"{running} + {number} = {running + number}")
+        running += number
+    lines = [write.step("$, $".join(sums), "add the numbers", "find the sum", "add them all",
+                        "take the total", "sum everything")]  # fmt: skip
     lines += write.note(
         f"There are ${count}$ numbers.",
         f"We have ${count}$ values.",
@@ -155,7 +148,7 @@ def slope(write: Writer) -> Problem:
         "take the change in $x$",
         "compare the $x$ values",
     )
-    lines = [up, right] if rng.random() < 0.6 else [right, up]
+    lines = [up, right]
     lines.append(write.step(f"{write.divide(w - y, run)} = {k}", "divide rise by run",
                             "divide them",
                             "take the quotient", f"divide by {run}", "find rise over run",

@@ -21,28 +21,19 @@ def fraction_of(write: Writer) -> Problem:
         f"Take ${fraction}$ of ${q * part}$. What do you get?",
         f"Which number is ${fraction}$ of ${q * part}$?",
     )  # fmt: skip
-    if p == 1 or rng.random() < 0.75:
-        lines = [
+    lines = [
+        write.step(
+            f"{write.divide(q * part, q)} = {part}", f"divide by {q}", f"find one of {q} parts",
+            f"cut it into {q} equal parts", f"divide {q * part} by {q}", "find one part",
+        )
+    ]  # fmt: skip
+    if p > 1:
+        lines.append(
             write.step(
-                f"{write.divide(q * part, q)} = {part}", f"divide by {q}", f"find one of {q} parts",
-                f"cut it into {q} equal parts", f"divide {q * part} by {q}", "find one part",
-                f"split {q * part} by {q}",
+                write.product(part, p), f"take {p} of them", f"multiply by {p}",
+                f"take {p} such parts", f"put {p} parts together", f"count {p} parts",
             )
-        ]  # fmt: skip
-        if p > 1:
-            lines.append(
-                write.step(
-                    f"{p}{write.dot}{part} = {p * part}", f"take {p} of them", f"multiply by {p}",
-                    f"take {p} such parts", f"put {p} parts together", f"count {p} parts",
-                )
-            )  # fmt: skip
-    else:
-        lines = [
-            write.step(f"{p}{write.dot}{q * part} = {p * q * part}", f"multiply by {p} first",
-                       f"take {p} times {q * part}", f"start with the {p}", "do the top first"),
-            write.step(f"{write.divide(p * q * part, q)} = {p * part}", f"divide by {q}",
-                       f"share it by {q}", f"finish with the {q}", "do the bottom"),
-        ]  # fmt: skip
+        )  # fmt: skip
     return Problem((p, q, q * part), question, lines, str(p * part))
 
 
@@ -85,7 +76,7 @@ def percent(write: Writer) -> Problem:
     if count > 1:
         lines.append(
             write.step(
-                f"{count}{write.dot}{piece} = {part}", f"take it {count} times",
+                write.product(piece, count), f"take it {count} times",
                 f"multiply by {count}", f"make ${rate}\\%$ of it", f"go up to ${rate}\\%$",
                 f"use that ${rate}\\%$ is {count} such parts", f"find ${rate}\\%$",
             )
@@ -120,7 +111,7 @@ def simplify(write: Writer) -> Problem:
         f"Reduce the fraction ${fraction}$.", f"Express ${fraction}$ as simply as possible.",
         f"Cancel what you can in ${fraction}$.",
     )  # fmt: skip
-    common = write.pick(
+    common = write.say(
         f"Both numbers are divisible by ${k}$.", f"The greatest common divisor is ${k}$.",
         f"We can cancel ${k}$.", f"A common factor of ${top}$ and ${bottom}$ is ${k}$.",
         f"We divide top and bottom by ${k}$.", f"Here ${k}$ goes into both.",
@@ -132,9 +123,7 @@ def simplify(write: Writer) -> Problem:
         write.step(f"{write.divide(bottom, k)} = {q}", "do the bottom", "divide the denominator",
                    f"take {bottom}", "reduce the bottom", "look at the lower number"),
     ]  # fmt: skip
-    lines = [common, *(two if rng.random() < 0.6 else two[::-1])]
-    if rng.random() < 0.3:
-        lines.append(write.step(f"{fraction} = {gold}"))
+    lines = [common, *two]
     return Problem((top, bottom), question, lines, gold)
 
 

@@ -1,4 +1,8 @@
-"""Wording of questions and steps; each choice is independent of the numbers."""
+"""Wording of questions and steps; each choice is independent of the numbers.
+
+Questions are rich. Answers hold few choices, each between a handful of whole wordings of different
+lengths, and write intermediate results out, so that each equation is easy.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +10,26 @@ import random
 from dataclasses import dataclass
 
 LETTERS = "xyzabnmktpqrsuvwcdgh"
-# lower-case imperatives follow: "subtract 3 from both sides"
-OPENERS = (
-    "", "", "", "we ", "now ", "next, ", "we can ", "let us ", "first we ", "here we ", "then ",
-    "it helps to ", "so we ", "we should ", "now we ", "just ", "we now ", "one can ",
+# Whole wordings of a step, few and of different lengths: a form says all but the equation. With
+# one name it takes the step's action of that number (lower-case imperatives, such as "subtract 3
+# from both sides").
+STEPS = (
+    ("So ${}$.", None), ("This gives ${}$.", None), ("${}$.", None),
+    ("{}: ${}$.", 0), ("We {}, so ${}$.", 1), ("Next, {} to get ${}$.", 2),
+    ("Let us {}. Then ${}$.", 3), ("Now we can {} and find ${}$.", 4),
 )  # fmt: skip
-JOINERS = (
-    ": ${}$.", ", so ${}$.", " to get ${}$.", ", which gives ${}$.", " and get ${}$.",
-    ". This gives ${}$.", "; then ${}$.", ". So ${}$.", ", and so ${}$.", ". We get ${}$.",
-    ", giving ${}$.", ". That makes ${}$.", " and find ${}$.", ". Then ${}$.",
-)  # fmt: skip
-CONNECTORS = (
-    "So ${}$.", "Then ${}$.", "Thus ${}$.", "Hence ${}$.", "Now ${}$.", "We get ${}$.",
-    "This gives ${}$.", "Therefore ${}$.", "It follows that ${}$.", "We find ${}$.",
-    "We have ${}$.", "This means ${}$.", "Next, ${}$.", "${}$.", "${}$.", "We see that ${}$.",
-    "And so ${}$.", "From this, ${}$.", "Now we know that ${}$.", "That is, ${}$.",
-)  # fmt: skip
+BARE_STEPS = STEPS[:3]
 INTRODUCTIONS = (
-    "Let us solve it step by step.", "We work it out.", "Here is one way.", "This is not hard.",
-    "We go step by step.", "Let us see.", "Let us start.", "We do it in small steps.",
-    "There is a short way.", "Good question.", "We can do this directly.", "Sure.",
-    "First we read the question carefully.", "Let us compute.", "We write it down.",
+    "Let us solve it step by step.", "We work it out.", "Here is one way.",
+    "First we read the question carefully.",
 )  # fmt: skip
 CONCLUSIONS = (
-    "The answer is ${}$.", "So the answer is ${}$.", "That is the answer: ${}$.",
-    "Our result is ${}$.", "This makes ${}$ the answer.", "We are done: ${}$.",
-    "In the end we get ${}$.", "Answer: ${}$.", "So it is ${}$.", "Hence the result is ${}$.",
+    "The answer is ${}$.", "In the end we get ${}$.", "We are done: ${}$.", "So it is ${}$.",
 )  # fmt: skip
-CHECKS = (
-    "Check: ${}$.", "We check that ${}$.", "Indeed, ${}$.", "As a check, ${}$.",
-    "This is right, since ${}$.", "To be sure: ${}$.", "It works: ${}$.", "Test it: ${}$.",
-    "A quick check gives ${}$.", "This fits, because ${}$.", "We can verify that ${}$.",
-)  # fmt: skip
+CHECKS = ("Check: ${}$.", "Indeed, ${}$.", "This is right, since ${}$.")
+INTRODUCTION_SHARE, CHECK_SHARE, CONCLUSION_SHARE, NOTE_SHARE = 0.25, 0.15, 0.2, 0.25
+# how many wordings of a remark are used, the first ones
+REMARKS = 4
 SOLVE = (
     "Solve for ${v}$: ${e}$.", "Solve ${e}$ for ${v}$.", "Find ${v}$ if ${e}$.",
     "If ${e}$, what is ${v}$?", "What is the value of ${v}$ if ${e}$?",
@@ -98,7 +90,7 @@ class Writer:
         self.rng = rng
         self.letter = rng.choice(LETTERS)
         self.dot = rng.choice((" \\cdot ", " \\cdot ", " \\times "))
-        self.division = rng.choice(("\\frac{{{}}}{{{}}}", "{} / {}", "{} \\div {}"))
+        self.division = rng.choice(("\\frac{{{}}}{{{}}}", "{} / {}"))
 
     def pick(self, *options: str) -> str:
         """One of the options."""
@@ -122,14 +114,33 @@ class Writer:
 
     def step(self, equation: str, *actions: str) -> str:
         """A sentence with one equation; `actions` are imperatives that lead to it."""
-        if not actions or self.rng.random() < 0.35:
-            return self.pick(*CONNECTORS).format(equation)
-        text = self.pick(*OPENERS) + self.pick(*actions) + self.pick(*JOINERS).format(equation)
+        steps = STEPS if actions else BARE_STEPS
+        form, place = steps[int(self.rng.random() * len(steps))]
+        if place is None:
+            return form.format(equation)
+        text = form.format(actions[place % len(actions)], equation)
         return text[0].upper() + text[1:]
+
+    def say(self, *sentences: str) -> str:
+        """A remark in one of the first few wordings."""
+        return self.pick(*sentences[:REMARKS])
 
     def note(self, *sentences: str) -> list[str]:
         """A remark that may be left out."""
-        return [self.pick(*sentences)] if self.rng.random() < 0.4 else []
+        return [self.say(*sentences)] if self.rng.random() < NOTE_SHARE else []
+
+    def product(self, left: int, right: int) -> str:
+        """`left * right = value`, in parts first where a long factor meets a single digit.
+
+        >>> Writer(random.Random(0)).product(34, 3)
+        '34 \\\\cdot 3 = 90 + 12 = 102'
+        """
+        text = f"{left}{self.dot}{bracket(right)}"
+        if left > 10 and left % 10 and 1 < abs(right) < 10:
+            digits = str(left)
+            parts = [int(digit) * 10**n * right for n, digit in enumerate(digits[::-1])]
+            text += f" = {parts[-1]}" + "".join(term(part) for part in parts[-2::-1] if part)
+        return f"{text} = {left * right}"
 
     def solve(self, equation: str) -> str:
         """A question for this answer's letter."""
@@ -143,11 +154,11 @@ class Writer:
         """The whole assistant turn, with the box on the last line."""
         draw = self.rng.random
         lines = list(problem.lines)
-        if draw() < 0.25:
+        if draw() < INTRODUCTION_SHARE:
             lines.insert(0, self.pick(*INTRODUCTIONS))
-        if problem.check and draw() < 0.3:
+        if problem.check and draw() < CHECK_SHARE:
             lines.append(self.pick(*CHECKS).format(problem.check))
-        if draw() < 0.25:
+        if draw() < CONCLUSION_SHARE:
             lines.append(self.pick(*CONCLUSIONS).format(problem.gold))
         joiner = "\n" if draw() < 0.6 else " "
         return joiner.join(lines) + f"\n$\\boxed{{{problem.gold}}}$"

@@ -6,27 +6,23 @@ from training.generators.code_families.pipeline import Condition, Mapping
 
 
 def _compare(k: int) -> tuple[Condition, ...]:
-    """The four comparisons with k; on integers each has a form with the next integer."""
+    """The four comparisons with k, plain and turned around."""
     return (
         Condition(
             f">{k}", "", f" greater than {k}", "large",
-            (f"@ > {k}", f"{k} < @", f"@ >= {k + 1}", f"not @ <= {k}"),
-            (f"@ <= {k}", f"{k} >= @", f"not @ > {k}", f"@ < {k + 1}"), lambda v: v > k,
+            (f"@ > {k}", f"{k} < @"), (f"@ <= {k}", f"{k} >= @"), lambda v: v > k,
         ),
         Condition(
             f"<{k}", "", f" less than {k}", "small",
-            (f"@ < {k}", f"{k} > @", f"@ <= {k - 1}", f"not @ >= {k}"),
-            (f"@ >= {k}", f"{k} <= @", f"not @ < {k}", f"@ > {k - 1}"), lambda v: v < k,
+            (f"@ < {k}", f"{k} > @"), (f"@ >= {k}", f"{k} <= @"), lambda v: v < k,
         ),
         Condition(
             f">={k}", "", f" that are at least {k}", "at_least",
-            (f"@ >= {k}", f"{k} <= @", f"@ > {k - 1}", f"not @ < {k}"),
-            (f"@ < {k}", f"{k} > @", f"not @ >= {k}", f"@ <= {k - 1}"), lambda v: v >= k,
+            (f"@ >= {k}", f"{k} <= @"), (f"@ < {k}", f"{k} > @"), lambda v: v >= k,
         ),
         Condition(
             f"<={k}", "", f" that are at most {k}", "at_most",
-            (f"@ <= {k}", f"{k} >= @", f"@ < {k + 1}", f"not @ > {k}"),
-            (f"@ > {k}", f"{k} < @", f"not @ <= {k}", f"@ >= {k + 1}"), lambda v: v <= k,
+            (f"@ <= {k}", f"{k} >= @"), (f"@ > {k}", f"{k} < @"), lambda v: v <= k,
         ),
     )  # fmt: skip
 
@@ -34,20 +30,19 @@ def _compare(k: int) -> tuple[Condition, ...]:
 def _equal(k: int) -> tuple[Condition, ...]:
     return (
         Condition(
-            f"=={k}", "", f" equal to {k}", "equal", (f"@ == {k}", f"{k} == @", f"not @ != {k}"),
-            (f"@ != {k}", f"not @ == {k}", f"{k} != @"), lambda v: v == k,
+            f"=={k}", "", f" equal to {k}", "equal", (f"@ == {k}",), (f"@ != {k}",),
+            lambda v: v == k,
         ),
         Condition(
-            f"!={k}", "", f" different from {k}", "other",
-            (f"@ != {k}", f"not @ == {k}", f"{k} != @"),
-            (f"@ == {k}", f"{k} == @", f"not @ != {k}"), lambda v: v != k,
+            f"!={k}", "", f" different from {k}", "other", (f"@ != {k}",), (f"@ == {k}",),
+            lambda v: v != k,
         ),
     )  # fmt: skip
 
 
 def _divisible(k: int) -> tuple[Condition, ...]:
-    yes = (f"@ % {k} == 0", f"not @ % {k}", f"0 == @ % {k}", f"(@ % {k}) == 0")
-    no = (f"@ % {k} != 0", f"@ % {k}", f"not @ % {k} == 0", f"@ % {k} > 0")
+    yes = (f"@ % {k} == 0", f"not @ % {k}")
+    no = (f"@ % {k} != 0", f"@ % {k}")
     return (
         Condition(f"%{k}", "", f" divisible by {k}", "multiples", yes, no, lambda v: v % k == 0),
         Condition(f"!%{k}", "", f" not divisible by {k}", "others", no, yes, lambda v: v % k != 0),
@@ -57,43 +52,32 @@ def _divisible(k: int) -> tuple[Condition, ...]:
 def _between(low: int, high: int) -> Condition:
     return Condition(
         f"{low}..{high}", "", f" from {low} to {high}", "between",
-        (f"{low} <= @ <= {high}", f"@ >= {low} and @ <= {high}", f"{high} >= @ >= {low}",
-         f"@ <= {high} and @ >= {low}", f"@ in range({low}, {high + 1})"),
-        (f"@ < {low} or @ > {high}", f"@ > {high} or @ < {low}", f"not {low} <= @ <= {high}"),
+        (f"{low} <= @ <= {high}", f"@ >= {low} and @ <= {high}"), (f"@ < {low} or @ > {high}",),
         lambda v: low <= v <= high,
     )  # fmt: skip
 
 
-_EVEN = ("@ % 2 == 0", "not @ % 2", "@ % 2 != 1", "0 == @ % 2", "@ % 2 < 1")
-_ODD = ("@ % 2 == 1", "@ % 2", "@ % 2 != 0", "not @ % 2 == 0", "@ % 2 > 0")
+_EVEN = ("@ % 2 == 0", "not @ % 2")
+_ODD = ("@ % 2 == 1", "@ % 2")
 EVEN = Condition("even", "even ", "", "even", _EVEN, _ODD, lambda v: v % 2 == 0)
 ODD = Condition("odd", "odd ", "", "odd", _ODD, _EVEN, lambda v: v % 2 == 1)
 POSITIVE = Condition(
     "positive", "positive ", "", "positive",
-    ("@ > 0", "0 < @", "@ >= 1", "not @ <= 0"), ("@ <= 0", "not @ > 0", "0 >= @", "@ < 1"),
+    ("@ > 0", "0 < @"), ("@ <= 0", "0 >= @"),
     lambda v: v > 0,
 )  # fmt: skip
 NEGATIVE = Condition(
     "negative", "negative ", "", "negative",
-    ("@ < 0", "0 > @", "@ <= -1", "not @ >= 0"), ("@ >= 0", "not @ < 0", "0 <= @", "@ > -1"),
+    ("@ < 0", "0 > @"), ("@ >= 0", "0 <= @"),
     lambda v: v < 0,
 )  # fmt: skip
 
 
 def _both(parity: Condition, second: Condition) -> Condition:
     """Two conditions in either order."""
-    tests = tuple(
-        pair
-        for one in parity.tests[:3]
-        for two in second.tests[:2]
-        for pair in (f"{one} and {two}", f"{two} and {one}")
-    )
-    inverses = tuple(
-        pair
-        for one in parity.inverses[:2]
-        for two in second.inverses[:2]
-        for pair in (f"{one} or {two}", f"{two} or {one}")
-    )
+    one, two = parity.tests[0], second.tests[0]
+    tests = (f"{one} and {two}", f"{two} and {one}")
+    inverses = (f"{parity.inverses[0]} or {second.inverses[0]}",)
     return Condition(
         f"{parity.key}&{second.key}", parity.before, second.after,
         parity.word + "_" + second.word, tests, inverses,
@@ -125,11 +109,11 @@ def _constant_mappings(k: int) -> tuple[Mapping, ...]:
     return (
         Mapping(f"*{k}", f"{k} times each of {{}}", "times", (f"@ * {k}", f"{k} * @"),
                 lambda v: v * k),
-        Mapping(f"+{k}", f"{{}} with {k} added to each", "plus", (f"@ + {k}", f"{k} + @"),
+        Mapping(f"+{k}", f"{{}} with {k} added to each", "plus", (f"@ + {k}",),
                 lambda v: v + k),
-        Mapping(f"-{k}", f"{{}} with {k} taken from each", "minus", (f"@ - {k}", f"-{k} + @"),
+        Mapping(f"-{k}", f"{{}} with {k} taken from each", "minus", (f"@ - {k}",),
                 lambda v: v - k),
-        Mapping(f"{k}-", f"{k} minus each of {{}}", "left", (f"{k} - @", f"-@ + {k}"),
+        Mapping(f"{k}-", f"{k} minus each of {{}}", "left", (f"{k} - @",),
                 lambda v: k - v),
         Mapping(f"%{k}", f"the remainders of {{}} divided by {k}", "mod", (f"@ % {k}",),
                 lambda v: v % k),
@@ -138,14 +122,14 @@ def _constant_mappings(k: int) -> tuple[Mapping, ...]:
 
 MAPPINGS = (
     (
-        Mapping("square", "the squares of {}", "squares", ("@ * @", "@ ** 2", "pow(@, 2)"),
+        Mapping("square", "the squares of {}", "squares", ("@ * @", "@ ** 2"),
                 lambda v: v * v),
-        Mapping("double", "the doubles of {}", "doubles", ("@ * 2", "2 * @", "@ + @"),
+        Mapping("double", "the doubles of {}", "doubles", ("@ * 2", "2 * @"),
                 lambda v: v * 2),
-        Mapping("cube", "the cubes of {}", "cubes", ("@ ** 3", "@ * @ * @", "pow(@, 3)"),
+        Mapping("cube", "the cubes of {}", "cubes", ("@ ** 3", "@ * @ * @"),
                 lambda v: v**3),
         Mapping("absolute", "the absolute values of {}", "absolute", ("abs(@)",), abs),
-        Mapping("negate", "the negatives of {}", "negatives", ("-@", "-1 * @", "0 - @"),
+        Mapping("negate", "the negatives of {}", "negatives", ("-@",),
                 lambda v: -v),
     ),
     tuple(m for k in range(2, 10) for m in _constant_mappings(k)),

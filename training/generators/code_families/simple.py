@@ -1,4 +1,4 @@
-"""Tasks that are listed by hand: a phrase, several bodies, a reference."""
+"""Tasks that are listed by hand: a phrase, a few bodies, a reference."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ELEMENTS = {
     "text": LETTER_NAMES,
     "sentence": WORD_NAMES,
     "n": NUMBER_NAMES,
-    "table": pool("key k name x label word entry"),
+    "table": pool("key k name x label"),
 }
 
 

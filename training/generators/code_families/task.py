@@ -95,10 +95,10 @@ class Task:
     empty: str | None = None
 
 
-NUMBER_NAMES = pool("x item value v n num number element val e entry el y each current")
-LETTER_NAMES = pool("c ch char letter x symbol character l item one ltr")
-WORD_NAMES = pool("w word item part x token piece term s one each")
-DIGIT_NAMES = pool("d digit x ch c figure part v")
+NUMBER_NAMES = pool("x item value v n num")
+LETTER_NAMES = pool("c ch char letter x l")
+WORD_NAMES = pool("w word item part x s")
+DIGIT_NAMES = pool("d digit x c v")
 LETTERS = "abcdefghilmnoprstuw"
 WORDS = pool(
     "tree lamp river stone apple Bird cloud green Paper salt open window small Garden bread music "

@@ -1,0 +1,139 @@
+"""The command line in a fresh process, and its parts in this one."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flash_dllm import cli
+from flash_dllm.trace_json import load
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def call(capsys, *arguments):
+    """(exit code, output, errors) of the command line in this process."""
+    try:
+        code = cli.main(list(arguments))
+    except SystemExit as end:
+        code = end.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture
+def small(small_folder):
+    return ["--model", str(small_folder), "--device", "cpu", "--dtype", "float64"]
+
+
+def test_list_as_json_names_the_shelves(capsys):
+    code, out, _ = call(capsys, "--list", "--json")
+    assert code == 0
+    assert json.loads(out) == {
+        "strategies": ["flash_verify", "confidence", "greedy"],
+        "caches": ["flash", "none"],
+        "impls": ["torch", "triton"],
+        "families": ["llada"],
+    }
+
+
+def test_a_prompt_as_json_gives_one_object(capsys, small):
+    code, out, _ = call(capsys, "How many?", *small, "--length", "12", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert set(facts) == {
+        "text", "token_ids", "tokens", "steps", "passes", "verified", "seconds"
+    }  # fmt: skip
+    assert len(facts["token_ids"]) == 12
+    assert facts["steps"] <= facts["passes"] <= 2 * facts["steps"]
+
+
+def test_every_option_reaches_the_trace(capsys, small, tmp_path):
+    file = tmp_path / "run.json"
+    code, out, err = call(
+        capsys, "How many?", *small, "--strategy", "flash_verify", "--cache", "flash",
+        "--epsilon", "0.5", "--gamma", "0.25", "--window", "8", "--decide", "6", "--search", "4",
+        "--verify-rows", "20", "--tracked", "5", "--order", "position", "--acceptance", "joint",
+        "--refresh", "7", "--block", "8", "--temperature", "0.5", "--seed", "9", "--length", "16",
+        "--trace", str(file),
+    )  # fmt: skip
+    assert code == 0, err
+    trace = load(file)
+    assert trace.strategy == {
+        "name": "flash_verify", "epsilon": 0.5, "gamma": 0.25, "search_size": 4,
+        "order": "position", "acceptance": "joint", "correct": False, "audit": False,
+    }  # fmt: skip
+    assert trace.cache["track_size"] == 5 and trace.cache["verify_rows"] == 20
+    assert trace.cache["refresh"] == 7
+    assert trace.config["window_size"] == 8 and trace.config["decide_size"] == 6
+    assert trace.config["temperature"] == 0.5 and trace.config["seed"] == 9
+    assert f"{trace.tokens} tokens, {len(trace.steps)} steps, {trace.passes} passes" in out
+
+
+def test_html_is_one_file_that_asks_for_nothing(capsys, small, tmp_path):
+    file = tmp_path / "run.html"
+    code, _, err = call(capsys, "How many?", *small, "--length", "4", "--html", str(file))
+    assert code == 0, err
+    page = file.read_text(encoding="utf-8")
+    assert "Plotly.newPlot" in page
+    assert 'src="http' not in page
+
+
+def test_raw_text_leaves_the_template_out(capsys, small, tmp_path):
+    file = tmp_path / "run.json"
+    call(capsys, "5 + 7 =", *small, "--length", "4", "--raw", "--trace", str(file))
+    trace = load(file)
+    assert "".join(trace.token_texts[t] for t in trace.prompt_token_ids) == "5 + 7 ="
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "prompt is needed"),
+        ([""], "empty"),
+        (["   "], "empty"),
+        (["x", "--strategy", "magic"], "must be one of flash_verify"),
+        (["x", "--cache", "magic"], "must be one of flash"),
+        (["x", "--epsilon", "1.5"], "between"),
+        (["x", "--gamma", "nan"], "number"),
+        (["x", "--window", "0"], "between"),
+        (["x", "--length", "0"], "between"),
+        (["x", "--length", "abc"], "invalid int"),
+        (["x", "--length", "2000"], "together exceed"),
+        (["word " * 600], "together exceed"),
+        (["x", "--block", "7", "--length", "16"], "multiple"),
+        (["x", "--decide", "64", "--window", "8"], "must not exceed"),
+        (["x", "--refresh", "sometimes"], "must be one of"),
+        (["x", "--refresh", "-3"], "between"),
+        (["x", "--order", "random"], "must be one of"),
+        (["x", "--impl", "triton"], "impl='torch'"),
+        (["x", "--impl", "magic"], "invalid choice"),
+        (["x", "--device", "toaster"], "device must be"),
+        (["x", "--model", "/does/not/exist"], "not a folder"),
+        (["x", "--trace", "/does/not/exist/run.json"], "does not exist"),
+        (["x", "--nonsense"], "unrecognized"),
+    ],
+    ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else None,
+)
+def test_a_mistake_is_one_sentence_and_exit_code_2(capsys, small_folder, arguments, says):
+    if "--model" not in arguments:
+        arguments = [*arguments, "--model", str(small_folder)]
+    if "--device" not in arguments:
+        arguments = [*arguments, "--device", "cpu"]
+    code, out, err = call(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert says.lower() in err.lower()
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_the_module_runs_in_a_fresh_process():
+    result = subprocess.run(
+        [sys.executable, "-m", "flash_dllm", "--list"],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("strategies: flash_verify, confidence, greedy\n")
