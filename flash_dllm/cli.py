@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import re
 import sys
 from contextlib import nullcontext
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
 from flash_dllm.caches import CACHES
 from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
-from flash_dllm.models import DTYPES, families, leave_one_core, load_model
+from flash_dllm.files import check_target
+from flash_dllm.models import DTYPES, families, leave_one_core, load_model, load_preset
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace import DecodeTrace, StepTrace, join_token_texts
@@ -35,7 +39,10 @@ class OneLineParser(argparse.ArgumentParser):
 
 def number_or_word(text: str) -> int | str:
     """For --refresh: init, drift or a number of tokens."""
-    return int(text) if text.lstrip("-").isdigit() else text
+    try:
+        return int(text)
+    except ValueError:
+        return text
 
 
 def parser() -> argparse.ArgumentParser:
@@ -78,18 +85,26 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Exit code 0, or 2 with one sentence on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a narrow terminal still gets its answer
     cli = parser()
     options = cli.parse_args(arguments)
     try:
         if options.list:
+            if options.prompt is not None:
+                cli.error("--list takes no prompt")
             print_list(options.json)
             return 0
         if options.prompt is None:
             cli.error("a prompt is needed")
         return run(options)
+    except BrokenPipeError:
+        # whoever read the output has gone; nothing more can be said there
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        message = " ".join(str(error).split()) or type(error).__name__
-        print(f"{message[:1].upper()}{message[1:]}.", file=sys.stderr)
+        complain(error)
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
@@ -120,14 +135,12 @@ def settings_of(options: argparse.Namespace, preset: dict[str, Any]) -> Settings
 
 
 def run(options: argparse.Namespace) -> int:
-    """Decode, print, save."""
+    """Decode, save, print. Whatever was decoded is saved and printed, also after an error."""
     for name in (options.trace, options.html):
-        if name is not None and not Path(name).resolve().parent.is_dir():
-            raise ValueError(f"the folder of {name} does not exist; create it or choose another")
-    from flash_dllm.models import load_preset
-
+        if name is not None:
+            check_target(name)
     # wrong settings are refused before the model is loaded
-    settings_of(options, load_preset(Path(options.model) if options.model else None))
+    settings_of(options, load_preset(Path(options.model) if options.model is not None else None))
     engine = load_model(options.model, options.impl, options.device, options.dtype)
     leave_one_core()
     settings = settings_of(options, engine.preset)
@@ -136,7 +149,8 @@ def run(options: argparse.Namespace) -> int:
     choice = (settings.strategy, settings.cache, settings.config)
     header = start_trace(engine, prompt_ids, *choice, options.prompt)
     steps: list[StepTrace] = []
-    is_interrupted = False
+    code = 0
+    problems: list[BaseException] = []
     with nullcontext() if options.json else Growing(header, engine.token_text) as growing:
         try:
             for step in decode_steps(engine, prompt_ids, *choice):
@@ -144,17 +158,37 @@ def run(options: argparse.Namespace) -> int:
                 if growing is not None:
                     growing.show(step)
         except KeyboardInterrupt:
-            is_interrupted = True
+            code = 130
+        except (ValueError, RuntimeError, MemoryError) as error:
+            problems.append(error)
     trace = finish_trace(engine, header, steps)
+    for name, write in ((options.trace, save), (options.html, write_picture)):
+        try:
+            if name is not None:
+                write(trace, name)
+        except (ValueError, OSError) as error:
+            problems.append(error)
     report(trace, options.json)
-    if options.trace is not None:
-        save(trace, options.trace)
-    if options.html is not None:
-        # the picture lives in the explorer, which the decoder does not know
-        import importlib
+    for problem in problems:
+        complain(problem)
+    return 2 if problems else code
 
-        importlib.import_module("app.embed").write_html(trace, options.html)
-    return 130 if is_interrupted else 0
+
+def write_picture(trace: DecodeTrace, path: str) -> None:
+    """The animated figure. The picture lives in the explorer, which the decoder does not know:
+    the only place where this package reaches for `app`, and only when asked on the command line."""
+    import importlib
+
+    importlib.import_module("app.embed").write_html(trace, path)
+
+
+def complain(error: BaseException) -> None:
+    """One sentence on standard error."""
+    message = " ".join(str(error).split()) or type(error).__name__
+    for option, knob in KNOBS.items():
+        # errors of the library name its fields; here the reader knows the options
+        message = re.sub(rf"\b{knob}\b(?= must)", f"--{option.replace('_', '-')}", message)
+    print(f"{message[:1].upper()}{message[1:].rstrip('.')}.", file=sys.stderr)
 
 
 def report(trace: DecodeTrace, as_json: bool) -> None:
@@ -172,6 +206,8 @@ def report(trace: DecodeTrace, as_json: bool) -> None:
         print(json.dumps(facts))
         return
     print(trace.text)
+    if trace.status == "stopped":
+        print("(stopped: positions that were still masked are left out)")
     print(
         f"{trace.tokens} tokens, {len(trace.steps)} steps, {trace.passes} passes, "
         f"{trace.tokens_per_step:.2f} tokens/step, {trace.tokens_per_pass:.2f} tokens/pass, "

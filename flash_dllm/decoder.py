@@ -84,8 +84,8 @@ def decode_batch_steps(
     batch_size: int,
 ) -> Iterator[tuple[int, StepTrace]]:
     """The loop. Yields (index of the prompt, step); finished sequences leave, new ones enter."""
-    if batch_size < 1:
-        raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"batch_size must be a whole number from 1 on, got {batch_size}")
     for prompt_ids in prompts:
         check_prompt(engine, prompt_ids, config)
     if not prompts:
@@ -97,7 +97,7 @@ def decode_batch_steps(
             max_views=strategy.max_views(config.window_size),
             temperature=config.temperature,
             alternatives=config.alternatives,
-            mass_layers=getattr(cache, "track_layers", None),
+            mass_layers=cache.mass_layers,
         )
     )
     log.info("decode %s with %s, cache %s", engine.info.name, strategy, cache)
@@ -124,7 +124,9 @@ def decode_batch_steps(
 def check_prompt(engine: Engine, prompt_ids: Sequence[int], config: DecodeConfig) -> None:
     """Raise ValueError in one sentence if this prompt can't be decoded."""
     info = engine.info
-    if not prompt_ids:
+    if isinstance(prompt_ids, str) or not all(type(token) is int for token in prompt_ids):
+        raise ValueError("the prompt must be a list of token ids; use engine.encode for text")
+    if len(prompt_ids) == 0:
         raise ValueError("the prompt is empty; give at least one token")
     if info.mask_token_id in prompt_ids:
         raise ValueError("the prompt holds the mask token; remove it")

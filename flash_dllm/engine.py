@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -35,7 +34,6 @@ class ModelEngine:
     info: ModelInfo
     codec: TextCodec
     preset: dict[str, Any] = field(default_factory=dict)
-    folder: Path | None = None
 
     @property
     def max_length(self) -> int:
@@ -48,6 +46,10 @@ class ModelEngine:
         """
         if not prompt.strip():
             raise ValueError("the prompt is empty; type a question")
+        try:
+            prompt.encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("the prompt is not valid UTF-8; type it again as text") from None
         return self.codec.encode(prompt, raw)
 
     def token_text(self, token: int) -> str:

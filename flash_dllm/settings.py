@@ -31,10 +31,15 @@ def build(kinds: dict[str, type], what: str, name: str, knobs: dict[str, Any]) -
 
     Raises ValueError for an unknown name (naming the known ones) or an impossible value.
     """
-    if name not in kinds:
+    if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"{what} must be one of {', '.join(kinds)}, got {name!r}")
     own = {item.name for item in fields(kinds[name])}
     return kinds[name](**{key: value for key, value in knobs.items() if key in own})
+
+
+def knobs_of(*kinds: type) -> set[str]:
+    """The knobs of these settings classes."""
+    return {item.name for kind in kinds for item in fields(kind)}
 
 
 def from_preset(preset: dict[str, Any], given: dict[str, Any]) -> Settings:
@@ -42,22 +47,39 @@ def from_preset(preset: dict[str, Any], given: dict[str, Any]) -> Settings:
 
     given  "strategy" and "cache" name other ones; every other key is a knob of the strategy, the
            cache or the config. The preset's knobs apply wherever the chosen objects have them.
-    Raises ValueError in one sentence.
+    Raises ValueError in one sentence, also for a given knob that would have no effect.
     """
     preset = preset or PAPER
     given = {key: value for key, value in given.items() if value is not None}
-    strategy, cache = dict(preset.get("strategy", {})), dict(preset.get("cache", {}))
+    strategy = _section(preset, "strategy", knobs_of(*STRATEGIES.values()) | {"name"})
+    cache = _section(preset, "cache", knobs_of(*CACHES.values()) | {"name"})
+    config = _section(preset, "config", knobs_of(DecodeConfig))
     strategy_name = given.pop("strategy", strategy.get("name", "flash_verify"))
     cache_name = given.pop("cache", cache.get("name", "flash"))
-    names = {item.name for item in fields(DecodeConfig)}
-    config = {**preset.get("config", {}), **{k: v for k, v in given.items() if k in names}}
-    if "gen_length" in given and "block_length" not in given:
+    config |= {key: value for key, value in given.items() if key in knobs_of(DecodeConfig)}
+    block = config.get("block_length")
+    if "gen_length" in given and "block_length" not in given and isinstance(block, int):
         # a preset's blocks must not forbid another length
-        block = config.get("block_length")
-        if block and given["gen_length"] % block:
-            config["block_length"] = None
-    return Settings(
+        config["block_length"] = None if given["gen_length"] % block else block
+    settings = Settings(
         build(STRATEGIES, "strategy", strategy_name, {**strategy, **given}),
         build(CACHES, "cache", cache_name, {**cache, **given}),
         DecodeConfig(**config),
     )
+    idle = set(given) - knobs_of(*(type(part) for part in vars(settings).values()))
+    if idle:
+        raise ValueError(
+            f"{', '.join(sorted(idle))} has no effect with strategy {strategy_name} and cache "
+            f"{cache_name}; leave it out"
+        )
+    return settings
+
+
+def _section(preset: dict[str, Any], name: str, known: set[str]) -> dict[str, Any]:
+    """One part of a preset. Raises ValueError if it is no object or holds a foreign key."""
+    section = preset.get(name, {})
+    if not isinstance(section, dict):
+        raise ValueError(f"{name} must be an object, got {section!r}")
+    if foreign := set(section) - known:
+        raise ValueError(f"{name} has no {', '.join(sorted(foreign))}")
+    return dict(section)

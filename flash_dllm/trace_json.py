@@ -10,11 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, NoReturn
 
+from flash_dllm.files import write_text
 from flash_dllm.json_reader import shown
 from flash_dllm.trace import SCHEMA_VERSION, DecodeTrace, TraceError
 from flash_dllm.trace_replay import replay
@@ -44,18 +43,11 @@ def save(trace: DecodeTrace, path: str | os.PathLike[str]) -> None:
     text = to_json(trace)
     if len(text) > MAX_BYTES:
         raise TraceError(f"the trace needs more than {MAX_BYTES // 2**20} MiB and is not saved")
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        try:
-            with open(draft, "x", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
+        write_text(path, text)
+    except ValueError as error:
+        raise TraceError(str(error)) from None
+    except OSError as error:
         raise TraceError(f"can't write {shown(str(path))}: {_reason(error)}") from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import fields
 from itertools import pairwise
 
+from flash_dllm.caches.base import CachePolicy
 from flash_dllm.canvas import Canvas
 from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
@@ -29,7 +30,7 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
         try:
             if canvas.is_finished:
                 raise TraceError("comes after the run was finished")
-            check_step(step, number, canvas, settings.strategy, trace.model.mask_token_id)
+            check_step(step, number, canvas, settings, trace.model.mask_token_id)
         except TraceError as error:
             raise error.inside(f".steps[{number - 1}]") from None
         canvas = canvas.commit(step.accepted)
@@ -40,9 +41,10 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
 
 
 def check_step(
-    step: StepTrace, number: int, canvas: Canvas, strategy: DecodingStrategy, mask_token_id: int
+    step: StepTrace, number: int, canvas: Canvas, settings: Settings, mask_token_id: int
 ) -> None:
-    """Raise TraceError unless this is what the strategy does on this canvas."""
+    """Raise TraceError unless this is what the strategy and the cache do on this canvas."""
+    strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
     if step.window != canvas.window():
@@ -59,7 +61,7 @@ def check_step(
         if any(a < b for a, b in pairwise(likely)):
             raise TraceError("must stand likeliest first", f".proposals[{place}].alternatives")
     check_reading(step, canvas)
-    check_passes(step, asks)
+    check_passes(step, asks, canvas, cache)
 
 
 def redecide(
@@ -145,10 +147,17 @@ def check_reading(step: StepTrace, canvas: Canvas) -> None:
                 raise TraceError(f"holds position {position}, which is undecided", f".{name}")
     if any(a < b for (_, a), (_, b) in pairwise(step.attention)):
         raise TraceError("must stand by falling mass", ".attention")
+    listed = sum(mass for _, mass in step.attention)
+    # every mass is rounded to 6 digits
+    if step.decided_mass < listed - 1e-6 * (1 + len(step.attention)):
+        raise TraceError("is less than the masses in attention", ".decided_mass")
 
 
-def check_passes(step: StepTrace, asks: list[Ask]) -> None:
-    """Raise TraceError unless there is one pass of the right kind for each question."""
+def check_passes(
+    step: StepTrace, asks: list[Ask], canvas: Canvas, cache: CachePolicy
+) -> None:
+    """Raise TraceError unless there is one pass of the right kind and size for each question."""
+    reread = len(step.verify_tracked if cache.keeps_entries else canvas.decided())
     if len(step.passes) != len(asks):
         raise TraceError(f"must hold {len(asks)}, got {len(step.passes)}", ".passes")
     for place, (record, ask) in enumerate(zip(step.passes, asks, strict=True)):
@@ -156,11 +165,15 @@ def check_passes(step: StepTrace, asks: list[Ask]) -> None:
         if isinstance(ask, VerifyAsk):
             kinds: tuple[str, ...] = ("audit",) if ask.is_dry else ("verify",)
             predicted = len(ask.searched)
+            rows = 2 * predicted + (0 if ask.is_dry else reread + len(ask.decided))
         else:
-            kinds, predicted = ("full", "draft"), len(ask.window)
+            is_first = step.index == 1 or not cache.keeps_entries
+            kinds, predicted = ("full",) if is_first else ("full", "draft"), len(ask.window)
+            is_full = record.kind == "full"
+            rows = canvas.length if is_full else len(step.tracked) + predicted
         if record.kind not in kinds:
             raise TraceError(f"must be {' or '.join(kinds)}, got {record.kind}", f"{where}.kind")
         if record.predicted != predicted:
             raise TraceError(f"must be {predicted}, got {record.predicted}", f"{where}.predicted")
-        if record.rows < predicted:
-            raise TraceError(f"must be at least {predicted}, got {record.rows}", f"{where}.rows")
+        if record.rows != rows:
+            raise TraceError(f"must be {rows}, got {record.rows}", f"{where}.rows")

@@ -6,11 +6,10 @@ Nothing here decides whether the steps make sense together: `trace_replay.py` do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from typing import Any, get_type_hints
 
 from flash_dllm.caches import CACHES
-from flash_dllm.caches.base import CachePolicy
 from flash_dllm.config import DecodeConfig
 from flash_dllm.json_reader import (
     Reader,
@@ -27,8 +26,8 @@ from flash_dllm.json_reader import (
     whole,
     within,
 )
+from flash_dllm.settings import Settings
 from flash_dllm.strategies import STRATEGIES
-from flash_dllm.strategies.base import DecodingStrategy
 from flash_dllm.trace import (
     SCHEMA_VERSION,
     DecodeTrace,
@@ -163,15 +162,6 @@ def step_reader(vocab_size: int, length: int) -> Reader:
         decided_mass=UNIT,
         passes=items(forward, 16),
     )
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The settings of a trace as the objects that they describe."""
-
-    strategy: DecodingStrategy
-    cache: CachePolicy
-    config: DecodeConfig
 
 
 def read_settings(value: Mapping[str, Any]) -> Settings:

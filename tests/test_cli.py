@@ -1,6 +1,7 @@
 """The command line in a fresh process, and its parts in this one."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,17 @@ def test_raw_text_leaves_the_template_out(capsys, small, tmp_path):
         (["x", "--model", "/does/not/exist"], "not a folder"),
         (["x", "--trace", "/does/not/exist/run.json"], "does not exist"),
         (["x", "--nonsense"], "unrecognized"),
+        (["x", "--length", "0"], "--length must"),
+        (["x", "--refresh", "³"], "must be one of"),
+        (["x", "--device", "meta"], "device must be"),
+        (["x", "--device", "xpu"], "device must be"),
+        (["\udcff hi"], "not valid UTF-8"),
+        (["x", "--trace", ""], "file name is empty"),
+        (["x", "--trace", "/tmp"], "not a plain file"),
+        (["x", "--html", "/tmp"], "not a plain file"),
+        (["x", "--strategy", "confidence", "--gamma", "0.7"], "gamma has no effect"),
+        (["x", "--cache", "none", "--refresh", "zzz"], "refresh has no effect"),
+        (["x", "--list"], "takes no prompt"),
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else None,
 )
@@ -128,6 +140,63 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(capsys, small_folder, argumen
     assert says.lower() in err.lower()
     assert err.count("\n") == 1
     assert "Traceback" not in err
+
+
+def test_an_error_in_the_middle_keeps_what_was_decoded(capsys, small, tmp_path, monkeypatch):
+    whole = cli.decode_steps
+
+    def broken(*arguments):
+        steps = whole(*arguments)
+        for _ in range(3):
+            yield next(steps)
+        raise RuntimeError("out of luck")
+
+    monkeypatch.setattr(cli, "decode_steps", broken)
+    file = tmp_path / "run.json"
+    code, out, err = call(capsys, "How many?", *small, "--length", "12", "--trace", str(file))
+    assert code == 2
+    assert err == "Out of luck.\n"
+    assert "3 steps" in out and "stopped" in out
+    assert len(load(file).steps) == 3
+
+
+def test_ctrl_c_in_the_middle_keeps_what_was_decoded(capsys, small, tmp_path, monkeypatch):
+    whole = cli.decode_steps
+
+    def interrupted(*arguments):
+        steps = whole(*arguments)
+        yield next(steps)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "decode_steps", interrupted)
+    file = tmp_path / "run.json"
+    code, out, _ = call(capsys, "How many?", *small, "--length", "12", "--trace", str(file))
+    assert code == 130
+    assert "1 steps" in out
+    assert load(file).status == "stopped"
+
+
+def test_a_reader_that_goes_away_does_not_lose_the_trace(small, tmp_path):
+    file = tmp_path / "run.json"
+    command = [sys.executable, "-m", "flash_dllm", "How many?", *small, "--length", "4"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(
+        [*command, "--trace", str(file)], cwd=ROOT, stdout=writing, stderr=subprocess.PIPE,
+        text=True, timeout=120,
+    )  # fmt: skip
+    os.close(writing)
+    assert "Traceback" not in result.stderr
+    assert load(file).status == "finished"
+
+
+def test_a_narrow_terminal_gets_its_help():
+    result = subprocess.run(
+        [sys.executable, "-m", "flash_dllm", "--help"], cwd=ROOT, capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, timeout=120,
+    )  # fmt: skip
+    assert result.returncode == 0
+    assert b"--epsilon" in result.stdout
 
 
 def test_the_module_runs_in_a_fresh_process():

@@ -154,6 +154,32 @@ DAMAGES = {
         ),
         "model-9.safetensors is missing|no tensor",
     ),
+    "no layers": (lambda f: edited_config(f, n_layers=0), "n_layers must be a whole"),
+    "no heads": (lambda f: edited_config(f, n_heads=0), "n_heads must be a whole"),
+    "endless": (lambda f: edited_config(f, max_sequence_length=10**13), "max_sequence_length must"),
+    "bad base": (lambda f: edited_config(f, rope_theta=-1), "rope_theta must be a positive"),
+    "mask outside": (lambda f: edited_config(f, mask_token_id=10**6), "mask_token_id must be"),
+    "mask as end": (lambda f: edited_config(f, eos_token_id=MASK), "can't be an end token"),
+    "end outside": (lambda f: edited_config(f, eos_token_id=[10**9]), "can't be an end token"),
+    "end of words": (lambda f: edited_config(f, eos_token_id="x"), "eos_token_id must hold"),
+    "foreign file": (
+        lambda f: (f / "model.safetensors.index.json").write_text(
+            json.dumps({"weight_map": {WTE: "../secret.safetensors"}})
+        ),
+        "must map tensors to file names",
+    ),
+    "preset of lists": (lambda f: (f / "preset.json").write_text("[1]"), "JSON object"),
+    "preset cut off": (lambda f: (f / "preset.json").write_text("{"), "preset.json .*not valid"),
+    "preset null": (
+        lambda f: (f / "preset.json").write_text('{"config": null}'), "config must be an object",
+    ),
+    "preset foreign": (
+        lambda f: (f / "preset.json").write_text('{"config": {"foo": 1}}'), "has no foo",
+    ),
+    "preset wrong": (
+        lambda f: (f / "preset.json").write_text('{"config": {"block_length": "x"}}'),
+        "block_length must be a whole number",
+    ),
     "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     "broken tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), "could not be read"),
 }
@@ -166,6 +192,23 @@ def test_a_damaged_folder_is_refused_in_one_sentence(folder, name):
     with pytest.raises((ValueError, OSError), match=says) as caught:
         load_model(folder, device="cpu")
     assert "\n" not in str(caught.value).strip()
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{% if %}", "could not be rendered"),
+        ("{{ raise_exception('no') }}", "could not be rendered"),
+        ("hello", "does not show the user's text"),
+    ],
+)
+def test_a_broken_chat_template_is_refused_in_a_sentence(folder, template, says):
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": template}))
+    engine = load_model(folder, device="cpu")
+    with pytest.raises(ValueError, match=says):
+        engine.encode(QUESTION)
+    assert engine.encode(QUESTION, raw=True)
 
 
 @pytest.mark.parametrize(

@@ -465,3 +465,15 @@ def test_the_hash_engine_covers_every_verdict_and_stop_reason():
         ends += EOS in trace.token_ids
     assert (verdicts, stops) == (set(Verdict), set(StopReason))
     assert 0 < ends <= 10
+
+
+@pytest.mark.parametrize(
+    "layers", [3, ["a", "b"], [0, 1, 2], [0.5, 1.5], (False, True), [2, 1], [-1, 2]], ids=str
+)
+def test_track_layers_are_two_rising_whole_numbers(layers):
+    with pytest.raises(ValueError, match="track_layers"):
+        FlashCache(track_layers=layers)
+
+
+def test_track_layers_from_json_equal_those_from_python():
+    assert FlashCache(track_layers=[0, 3]) == FlashCache(track_layers=(0, 3))

@@ -157,7 +157,7 @@ def test_a_saved_trace_is_loaded(tmp_path):
 
 
 def test_saving_into_a_missing_folder_says_so(tmp_path):
-    with pytest.raises(TraceError, match="can't write .*No such file"):
+    with pytest.raises(TraceError, match="the folder of .*run.json does not exist"):
         save(toy_trace(), tmp_path / "missing" / "run.json")
 
 
@@ -177,9 +177,21 @@ def test_a_full_disk_keeps_the_previous_file(tmp_path, monkeypatch):
 
 def test_a_folder_in_the_place_of_the_file_is_not_replaced(tmp_path):
     (tmp_path / "run.json").mkdir()
-    with pytest.raises(TraceError, match="can't write"):
+    with pytest.raises(TraceError, match="not a plain file"):
         save(toy_trace(), tmp_path / "run.json")
     assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_a_link_is_followed_and_a_pipe_is_left_alone(tmp_path):
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    save(toy_trace(), tmp_path / "link.json")
+    assert (tmp_path / "link.json").is_symlink()
+    assert load(tmp_path / "real.json") == toy_trace()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="not a plain file"):
+        save(toy_trace(), tmp_path / "pipe")
+    assert stat.S_ISFIFO(os.stat(tmp_path / "pipe").st_mode)
 
 
 def test_a_saved_trace_is_as_readable_as_other_new_files(tmp_path):
@@ -348,10 +360,15 @@ def test_a_header_with_a_wrong_value_is_refused_at_its_place(path, value, words)
         ("steps.1.attention", [[0, 0.1], [1, 0.2]], "steps[1].attention: must stand by falling"),
         ("steps.0.proposals.0.alternatives", [[0, 0.1], [1, 0.2]], "must stand likeliest first"),
         ("steps.0.passes", [], "steps[0].passes: must hold 2, got 0"),
-        ("steps.0.passes.0.kind", "verify", "passes[0].kind: must be full or draft, got verify"),
+        ("steps.0.passes.0.kind", "verify", "passes[0].kind: must be full, got verify"),
         ("steps.0.passes.1.kind", "audit", "steps[0].passes[1].kind: must be verify, got audit"),
         ("steps.0.passes.1.predicted", 2, "steps[0].passes[1].predicted: must be 1, got 2"),
-        ("steps.0.passes.1.rows", 0, "steps[0].passes[1].rows: must be at least 1, got 0"),
+        ("steps.0.passes.1.rows", 0, "steps[0].passes[1].rows: must be 3, got 0"),
+        ("steps.0.passes.0.rows", 10**7, "steps[0].passes[0].rows: must be 5, got 10000000"),
+        ("steps.0.passes.0.kind", "draft", "passes[0].kind: must be full, got draft"),
+        ("steps.1.passes.0.kind", "full", "steps[1].passes[0].rows: must be 5, got 3"),
+        ("steps.1.decided_mass", 0.5, "steps[1].decided_mass: is less than the masses"),
+        ("steps.1.tracked", [], "steps[1].passes[0].rows: must be 2, got 3"),
         ("steps.0.proposals.0.draft_token", 2, "steps[0].proposals[0]: commits the mask token"),
         ("status", "stopped", "status: must be finished: the steps decide everything"),
         ("strategy.gamma", 0.9, "steps[0].proposals[1].verdict: the rules give UNSURE"),

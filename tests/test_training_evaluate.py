@@ -18,8 +18,7 @@ from flash_dllm.trace import Proposal, StepTrace, StopReason, Verdict
 from tests.random_model import ROOT
 from training import evaluate, sweep_preset
 from training.generators.item import Item
-from training.statistics import mcnemar_p, paired_difference, wilson_interval
-from training.statistics_decoding import (
+from training.measurement import (
     Decoded,
     Run,
     Spread,
@@ -29,6 +28,7 @@ from training.statistics_decoding import (
     fitting,
     read_items,
 )
+from training.statistics import mcnemar_p, paired_difference, wilson_interval
 
 TASKS = ROOT / "assets" / "tasks"
 

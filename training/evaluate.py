@@ -33,8 +33,7 @@ from flash_dllm.strategies import STRATEGIES
 from training import sources
 from training.generators import DOMAINS
 from training.generators.item import Item
-from training.scoring import WORKERS, are_correct
-from training.statistics_decoding import (
+from training.measurement import (
     Run,
     Summary,
     by_domain,
@@ -45,6 +44,7 @@ from training.statistics_decoding import (
     read_items,
     versions,
 )
+from training.scoring import WORKERS, are_correct
 
 log = logging.getLogger(__name__)
 

@@ -63,11 +63,11 @@ def export(model: LLaDA, output: Path, dtype: torch.dtype = torch.bfloat16) -> l
 
 
 def load_weights(folder: Path) -> dict[str, Tensor]:
-    """All tensors of an export, in parts or as one file, in fp32."""
+    """All tensors of an export, in parts or as one file."""
     if (single := folder / "model.safetensors").exists():
-        return {name: tensor.float() for name, tensor in load_file(single).items()}
+        return load_file(single)
     index = json.loads((folder / "model.safetensors.index.json").read_text(encoding="utf-8"))
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(index["weight_map"].values())):
-        tensors.update({key: tensor.float() for key, tensor in load_file(folder / name).items()})
+        tensors.update(load_file(folder / name))
     return tensors

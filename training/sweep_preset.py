@@ -48,9 +48,7 @@ from flash_dllm.strategies.flash_verify import FlashVerify
 from flash_dllm.strategies.greedy import Greedy
 from training.generators import DOMAINS
 from training.generators.item import Item
-from training.scoring import WORKERS, are_correct
-from training.statistics import PairedDifference, paired_difference
-from training.statistics_decoding import (
+from training.measurement import (
     Run,
     Summary,
     by_domain,
@@ -62,6 +60,8 @@ from training.statistics_decoding import (
     summarize,
     versions,
 )
+from training.scoring import WORKERS, are_correct
+from training.statistics import PairedDifference, paired_difference
 
 log = logging.getLogger(__name__)
 

@@ -35,6 +35,11 @@ class CachePolicy(ABC):
     name: ClassVar[str]
     keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion pays
 
+    @property
+    def mass_layers(self) -> tuple[int, int] | None:
+        """First and last layer whose attention mass the policy wants, or None for all."""
+        return None
+
     @abstractmethod
     def start(self) -> object:
         """The memory of a new sequence."""

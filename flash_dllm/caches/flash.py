@@ -61,11 +61,15 @@ class FlashCache(CachePolicy):
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.track_layers is not None:
-            first, last = self.track_layers
-            if not 0 <= first <= last:
-                raise ValueError(
-                    f"track_layers must be two rising layer numbers, got {first} and {last}"
-                )
+            layers = self.track_layers
+            is_pair = isinstance(layers, (tuple, list)) and [type(n) for n in layers] == [int, int]
+            if not is_pair or not 0 <= layers[0] <= layers[1]:
+                raise ValueError(f"track_layers must be two rising layer numbers, got {layers!r}")
+            object.__setattr__(self, "track_layers", tuple(layers))  # JSON gives a list
+
+    @property
+    def mass_layers(self) -> tuple[int, int] | None:
+        return self.track_layers
 
     def start(self) -> FlashMemory:
         return FlashMemory()
@@ -99,9 +103,9 @@ class FlashCache(CachePolicy):
         budget = self.verify_rows or 2 * canvas.config.decide
         room = budget - len(ask.decided) - 2 * len(ask.searched)
         tracked = memory.tracked
-        if memory.is_due and isinstance(self.refresh, int):
-            # a scheduled full pass has just measured everybody: T is chosen by it, also in step 1,
-            # so that refreshing every step is the same as no cache
+        if self.refresh == 1:
+            # every draft pass is a full one and has just measured everybody, also in step 1:
+            # T is chosen by it, so that refreshing every step is the same as no cache
             tracked = next_tracked(canvas.decided(), (), (), mass, self.track_size)
         ranked = sorted(tracked, key=lambda position: (-mass[position], position))
         reread = tuple(ranked[: max(0, room)])

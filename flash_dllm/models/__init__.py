@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import json
 import pkgutil
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from flash_dllm.files import read_json
 
 if TYPE_CHECKING:
     from flash_dllm.engine import ModelEngine
@@ -38,7 +39,7 @@ def load_model(
     import torch
 
     from flash_dllm.engine import ModelEngine
-    from flash_dllm.models.checkpoint import TensorReader, fingerprint, read_json
+    from flash_dllm.models.checkpoint import TensorReader, fingerprint
     from flash_dllm.models.tokenizer import Tokenizer
     from flash_dllm.models.transformer import Transformer
     from flash_dllm.trace import ModelInfo
@@ -58,6 +59,9 @@ def load_model(
         dtype = "bfloat16" if place.type == "cuda" else "float32"
     end_ids = tuple(dict.fromkeys([*_config_end_ids(config), *tokenizer.end_token_ids]))
     spec = family.read_spec(config, end_ids)
+    for token in end_ids:
+        if not 0 <= token < spec.vocab_size or token == spec.mask_token_id:
+            raise ValueError(f"config.json: {token} can't be an end token; correct eos_token_id")
     tensors = TensorReader(path, getattr(torch, dtype), place)
     model = Transformer(spec, family.read_weights(spec, config, tensors), impl)
     info = ModelInfo(
@@ -71,7 +75,7 @@ def load_model(
         device=place.type,
         dtype=dtype,
     )
-    return ModelEngine(model, info, tokenizer, load_preset(path), path)
+    return ModelEngine(model, info, tokenizer, load_preset(path))
 
 
 def leave_one_core() -> None:
@@ -91,12 +95,24 @@ def leave_one_core() -> None:
 def load_preset(folder: Path | None = None) -> dict:
     """The swept default settings that a model folder carries, or {} (no torch needed)."""
     path = (folder or EMBEDDED) / "preset.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    from flash_dllm.settings import from_preset
+
+    preset = read_json(path)
+    try:
+        from_preset(preset, {})
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"preset.json in {path.parent} is no preset ({error})") from None
+    return preset
 
 
 def _config_end_ids(config: dict) -> list[int]:
     value = config.get("eos_token_id")
-    return value if isinstance(value, list) else [value] if isinstance(value, int) else []
+    ids = value if isinstance(value, list) else [] if value is None else [value]
+    if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids):
+        raise ValueError(f"config.json: eos_token_id must hold whole numbers, got {value!r}")
+    return ids
 
 
 def _family(config: dict, path: Path):
@@ -120,6 +136,8 @@ def _device(name: str):
         device = torch.device(name)
     except RuntimeError:
         raise ValueError(f"device must be auto, cpu, cuda or mps, got {name!r}") from None
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device must be auto, cpu, cuda or mps, got {name!r}")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise RuntimeError("device='cuda' needs a CUDA GPU; use device='cpu' on this machine")
     if device.type == "mps" and not torch.backends.mps.is_available():

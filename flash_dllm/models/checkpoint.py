@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises FileNotFoundError or ValueError in one sentence."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{path.name} is missing in {path.parent}; a model folder needs config.json, "
-            "safetensors weights and tokenizer files"
-        ) from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path.name} in {path.parent} is not valid JSON ({error})") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"{path.name} in {path.parent} must hold a JSON object")
-    return content
+from flash_dllm.files import read_json
 
 
 class ConfigReader:
@@ -39,19 +25,25 @@ class ConfigReader:
             raise ValueError(f"config.json has no {key!r}; add the value of the checkpoint")
         return self._config[key]
 
-    def whole(self, key: str, optional: bool = False) -> int:
-        """A positive or zero whole number; with `optional` 0 for a missing or null key."""
-        if optional and self._config.get(key) is None:
-            return 0
+    def whole(self, key: str, low: int = 1, high: int = 1 << 24) -> int:
+        """A whole number in a range."""
         value = self._get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ValueError(f"config.json: {key} must be a whole number, got {value!r}")
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ValueError(
+                f"config.json: {key} must be a whole number from {low} to {high}, got {value!r}"
+            )
         return value
 
+    def has(self, key: str) -> bool:
+        """Whether the key is there and not null."""
+        return self._config.get(key) is not None
+
     def number(self, key: str) -> float:
+        """A positive number."""
         value = self._get(key)
-        if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise ValueError(f"config.json: {key} must be a number, got {value!r}")
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value) or value <= 0:
+            raise ValueError(f"config.json: {key} must be a positive number, got {value!r}")
         return float(value)
 
     def require(self, key: str, wanted: object) -> None:
@@ -73,8 +65,10 @@ class TensorReader:
         index = self._folder / "model.safetensors.index.json"
         if index.exists():
             weight_map = read_json(index).get("weight_map")
-            if not isinstance(weight_map, dict):
-                raise ValueError(f"{index.name} has no weight_map")
+            if not isinstance(weight_map, dict) or not all(
+                isinstance(file, str) and Path(file).name == file for file in weight_map.values()
+            ):
+                raise ValueError(f"{index.name} must map tensors to file names in a weight_map")
             return weight_map
         single = self._folder / "model.safetensors"
         if single.exists():

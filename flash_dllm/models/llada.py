@@ -30,12 +30,13 @@ def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSp
     ):
         read.require(key, wanted)
     d_model, n_heads = read.whole("d_model"), read.whole("n_heads")
-    n_kv_heads = read.whole("n_kv_heads", optional=True) or n_heads
+    n_kv_heads = read.whole("n_kv_heads") if read.has("n_kv_heads") else n_heads
     if d_model % n_heads or n_heads % n_kv_heads:
         raise ValueError(
             f"config.json: d_model {d_model}, n_heads {n_heads} and n_kv_heads {n_kv_heads} do "
             "not divide"
         )
+    vocab_size = read.whole("embedding_size")
     return ModelSpec(
         d_model=d_model,
         n_layers=read.whole("n_layers"),
@@ -43,11 +44,11 @@ def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSp
         n_kv_heads=n_kv_heads,
         head_dim=d_model // n_heads,
         ffn_size=read.whole("mlp_hidden_size"),
-        vocab_size=read.whole("embedding_size"),
+        vocab_size=vocab_size,
         rms_norm_eps=read.number("rms_norm_eps"),
         rope_theta=read.number("rope_theta"),
         max_length=read.whole("max_sequence_length"),
-        mask_token_id=read.whole("mask_token_id"),
+        mask_token_id=read.whole("mask_token_id", 0, vocab_size - 1),
         eos_token_ids=eos_token_ids,
     )
 

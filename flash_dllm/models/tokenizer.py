@@ -57,9 +57,17 @@ class Tokenizer:
             return self._plain(prompt)
         if self._tokenizer.chat_template is None:
             raise ValueError("this checkpoint has no chat template; use raw text")
-        rendered = self._tokenizer.apply_chat_template(
-            [{"role": "user", "content": _SENTINEL}], tokenize=False, add_generation_prompt=True
-        )
+        try:
+            rendered = self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": _SENTINEL}],
+                tokenize=False,
+                add_generation_prompt=True,
+            )
+        except Exception as error:
+            # a template is a program of the checkpoint: anything may come out of it
+            raise ValueError(f"the chat template could not be rendered ({error})") from error
+        if rendered.count(_SENTINEL) != 1:
+            raise ValueError("the chat template does not show the user's text once; use raw text")
         specials = "|".join(re.escape(text) for text in self._special)
         ids: list[int] = []
         for part in re.split(f"({specials})", rendered):
