@@ -20,7 +20,6 @@ MAIN = ("epsilon", "gamma", "window_size", "track_size", "gen_length", "seed")
 MAX_GEN_LENGTH = 256
 MAX_PROMPT_CHARACTERS = 4000
 # fields that the page sets itself
-HIDDEN = frozenset({"impl"})
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,6 @@ def controls() -> dict[str, Control]:
     kinds: list[tuple[str, type]] = [*STRATEGIES.items(), *CACHES.items(), ("config", DecodeConfig)]
     for owner, kind in kinds:
         for item in fields(kind):  # type: ignore[arg-type]
-            if item.name in HIDDEN:
-                continue
             control = _control(item, owner)
             if item.name in found:
                 owners = (*found[item.name].owners, owner)
@@ -73,12 +70,12 @@ def settings(
         raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
     if cache not in CACHES:
         raise ValueError(f"cache must be one of {', '.join(CACHES)}, got {cache!r}")
-    config = _build(DecodeConfig, values)
-    if config.gen_length > MAX_GEN_LENGTH:
+    length = values.get("gen_length", 1)
+    if isinstance(length, (int, float)) and not 1 <= length <= MAX_GEN_LENGTH:
         raise ValueError(
-            f"gen_length must lie between 1 and {MAX_GEN_LENGTH} on this page, "
-            f"got {config.gen_length}"
+            f"gen_length must lie between 1 and {MAX_GEN_LENGTH} on this page, got {length}"
         )
+    config = _build(DecodeConfig, values)
     if config.window_size > config.gen_length:
         raise ValueError(
             f"window_size must not exceed gen_length, got {config.window_size} and "
@@ -96,7 +93,7 @@ def value_of(control: Control, raw: Any) -> Any:
     ((2, 5), 16)
     """
     if raw is None or (isinstance(raw, str) and not raw.strip()):
-        if control.optional or raw is None:
+        if control.optional:
             return None
         raise ValueError(f"{control.name} must not be blank")
     if control.is_whole and isinstance(raw, float) and raw.is_integer():
@@ -137,7 +134,9 @@ def _control(item, owner: str) -> Control:
     types = {part.strip() for part in str(item.type).split("|")}
     metadata = item.metadata
     choices = tuple(metadata.get("choices", ()))
-    if types & {"int", "float"} and choices or any("tuple" in name for name in types):
+    if types & {"int", "float"} and (choices or "None" in types):
+        kind = "text"  # gradio turns a number field that is blank into 0
+    elif any("tuple" in name for name in types):
         kind = "text"
     elif choices:
         kind = "choice"

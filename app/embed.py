@@ -12,6 +12,7 @@ from pathlib import Path
 
 from app import theme
 from app.figures import run
+from flash_dllm.files import write_text
 from flash_dllm.trace import DecodeTrace
 
 PLOTLY_JS = Path(__file__).resolve().parents[1] / "assets" / "plotly-cartesian.min.js"
@@ -28,7 +29,7 @@ function shade(dark) {
 }
 Plotly.newPlot(gd, FIGURE).then(() => {
   document.body.dataset.frames = gd._transitionData._frames.length;
-  if (parent !== window) parent.postMessage({ height: gd.offsetHeight }, '*');
+  if (parent !== window) parent.postMessage({ height: document.body.offsetHeight }, '*');
   if (FIGURE.follow) { const m = matchMedia('(prefers-color-scheme: dark)');
     if (m.matches) shade(true); m.addEventListener('change', () => shade(m.matches)); }
 });
@@ -53,7 +54,7 @@ def write_html(trace: DecodeTrace, path: str | os.PathLike[str]) -> None:
     """Write a self-contained file: plotly.js is inside, nothing is asked from the network."""
     script = PLOTLY_JS.read_text(encoding="utf-8")
     html = _document(trace, f"<script>{script}</script>", is_file=True)
-    Path(path).write_text(html, encoding="utf-8")
+    write_text(path, html)
 
 
 def _document(trace: DecodeTrace, plotly_script: str, is_file: bool) -> str:
@@ -67,7 +68,8 @@ def _document(trace: DecodeTrace, plotly_script: str, is_file: bool) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        "<title>Flash-dLLM run</title><style>body{margin:0}#run{width:100%}</style>"
+        "<title>Flash-dLLM run</title>"
+        "<style>body{margin:0;padding:12px 0 4px}#run{width:100%}</style>"
         f'{plotly_script}</head><body><div id="run"></div>'
         f"<script>const FIGURE = {data};{SCRIPT}</script></body></html>"
     )

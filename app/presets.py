@@ -36,6 +36,7 @@ FALLBACK = {
         "Tell a short story about a lost key.",
     ),
 }
+TOY_NOTE = "Four blanks, two possible words (A and B), two blanks looked at a step."
 TOY_SETTINGS = {
     "strategy": "flash_verify",
     "cache": "flash",
@@ -52,13 +53,17 @@ TOY_SETTINGS = {
 
 @dataclass(frozen=True)
 class Preset:
-    """key names the recorded run assets/traces/<key>.json; settings only where they matter."""
+    """key names the recorded run assets/traces/<key>.json; settings only where they matter.
+
+    note  what the example is, where its prompt doesn't say it
+    """
 
     key: str
     label: str
     prompt: str
     model: str = EMBEDDED
     settings: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def trace_path(self) -> Path | None:
@@ -74,7 +79,7 @@ def presets() -> tuple[Preset, ...]:
     for kind, label in KINDS.items():
         for number, prompt in enumerate(_prompts(kind), 1):
             found.append(Preset(f"{kind}-{number}", f"{label} {number}", prompt))
-    toy = Preset("toy", "Toy example, four tokens", "^", TOY, TOY_SETTINGS)
+    toy = Preset("toy", "Toy example, four tokens", "^", TOY, TOY_SETTINGS, TOY_NOTE)
     return (*found, toy)
 
 

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.controls import MAX_PROMPT_CHARACTERS, controls, settings
+from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls, settings
 from app.presets import EMBEDDED, MODELS, TOY, complete_toy
-from app.sentences import end_sentence, status_sentence
+from app.sentences import counted, end_sentence, status_sentence
 from app.store import RunError, Store
 from flash_dllm.caches.base import CachePolicy
 from flash_dllm.config import DecodeConfig
@@ -36,6 +36,8 @@ FORGET_SECONDS = 600.0
 class Job:
     """A run that was asked for; `stop` ends it after the step that is going on.
 
+    left   set when its page shows something else
+    ended  set when its last update was taken
     steps  what was decoded so far
     born   when it was asked for, by the clock of `time.monotonic`
     """
@@ -46,6 +48,8 @@ class Job:
     cache: CachePolicy
     config: DecodeConfig
     stop: threading.Event = field(default_factory=threading.Event)
+    left: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
     steps: list[StepTrace] = field(default_factory=list)
     born: float = field(default_factory=time.monotonic)
 
@@ -86,6 +90,8 @@ class Runs:
         self._engines: dict[str, Any] = {}
         self._loading = threading.Lock()
         self._jobs: dict[str, Job] = {}
+        # (model, strategy, cache) → passes per position of the answer, seconds per pass if known
+        self._paces: dict[tuple[str, str, str], tuple[float, float | None]] = {}
         self._numbers = itertools.count(1)
 
     def choose_model(self, **choice: Any) -> None:
@@ -142,10 +148,10 @@ class Runs:
         try:
             made = settings(strategy, cache, values)
         except ValueError as error:
-            raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+            raise RunError(in_words(error)) from error
         if model == TOY and (prompt.split() != ["^"] or made[2].gen_length != 4):
             raise RunError(
-                "The toy example answers from a table: its prompt is ^ and its gen_length is 4."
+                "The toy example answers from a table: its prompt is ^ and its gen length is 4."
             )
         return Job(prompt, model, *made)
 
@@ -163,6 +169,36 @@ class Runs:
         before = itertools.takewhile(lambda item: item[0] != number, list(self._jobs.items()))
         return sum(not job.stop.is_set() for _, job in before)
 
+    def learn(self, model: str, trace: DecodeTrace, seconds: float | None = None) -> None:
+        """Remember what a finished run cost; seconds only if it ran on this machine."""
+        if trace.status == "finished" and trace.passes:
+            kind = model, trace.strategy["name"], trace.cache["name"]
+            pace = None if seconds is None else seconds / trace.passes
+            self._paces[kind] = trace.passes / trace.gen_length, pace
+
+    def guess(self, model: str, trace: DecodeTrace) -> None:
+        """Learn from a recorded run, unless a run of its kind was timed here."""
+        kind = model, trace.strategy["name"], trace.cache["name"]
+        if self._paces.get(kind, (0, None))[1] is None:
+            self.learn(model, trace)
+
+    def estimate(self, model: str, strategy: str, cache: str, gen_length: float | None) -> str:
+        """What a run would cost, judged by the latest one of its kind."""
+        kind = model, strategy, cache
+        if kind not in self._paces or not gen_length or not 1 <= gen_length <= MAX_GEN_LENGTH:
+            return "The first run of this kind shows what it costs."
+        rate, pace = self._paces[kind]
+        passes = max(1, round(rate * gen_length))
+        about = f"Run takes about {counted(passes, 'pass')}"
+        if pace is None:
+            return f"{about}; the first one shows how long."
+        return f"{about}, {passes * pace:.1f} s on this machine."
+
+    def ends(self, number: str, within: float) -> bool:
+        """Whether a run ends in so many seconds, or has ended."""
+        job = self._jobs.get(number)
+        return job is None or job.ended.wait(within)
+
     def stop(self, number: str) -> bool:
         """Ask a run to end after its present step; whether there was one."""
         job = self._jobs.get(number)
@@ -170,11 +206,12 @@ class Runs:
             job.stop.set()
         return job is not None
 
-    def forget(self, number: str) -> None:
-        """Drop a job that has not begun; one that has ends with its generator."""
+    def leave(self, number: str) -> None:
+        """End a run that nobody looks at any more: no update of it comes after this."""
         job = self._jobs.get(number)
-        if job is not None and not job.steps:
-            self._jobs.pop(number, None)
+        if job is not None:
+            job.left.set()
+            job.stop.set()
 
     def run(self, number: str) -> Iterator[Update]:
         """Decode a job, with at most ten updates a second; the last one carries the trace."""
@@ -182,9 +219,13 @@ class Runs:
         if job is None:
             raise RunError("This run is no longer known; press Run again.")
         try:
-            yield from self._run(job)
+            for update in self._run(job):
+                if job.left.is_set():
+                    break
+                yield update
         finally:
             self._jobs.pop(number, None)
+            job.ended.set()
 
     def so_far(self, number: str) -> DecodeTrace | None:
         """What a run that is going on has decoded, for a page that lost an update."""
@@ -212,7 +253,7 @@ class Runs:
         try:
             check_prompt(engine, prompt_ids, job.config)
         except ValueError as error:
-            raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+            raise RunError(in_words(error)) from error
         header = start_trace(engine, prompt_ids, job.strategy, job.cache, job.config, job.prompt)
         yield Update("started", header=header, text_of=engine.token_text)
         steps = job.steps
@@ -242,7 +283,9 @@ class Runs:
             trace = finish_trace(engine, header, steps)
             if steps:
                 self.store.keep(trace)
-        line = end_sentence(trace, time.monotonic() - begin)
+        seconds = time.monotonic() - begin
+        line = end_sentence(trace, seconds)
+        self.learn(job.model, trace, seconds)
         yield Update(line, steps=tuple(steps[sent:]), trace=trace, error=failure)
 
 
@@ -253,7 +296,19 @@ def encode(engine: Any, prompt: str) -> list[int]:
     try:
         return engine.encode(prompt)
     except ValueError as error:
-        raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+        raise RunError(in_words(error)) from error
+
+
+def in_words(error: Exception) -> str:
+    """An error as a sentence, with the names of settings as the page writes them.
+
+    >>> in_words(ValueError("gen_length must not be blank"))
+    'Gen length must not be blank.'
+    """
+    text = str(error)
+    for name in controls():
+        text = text.replace(name, name.replace("_", " "))
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def flat(preset: Mapping[str, Any]) -> dict[str, Any]:

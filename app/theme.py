@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flash_dllm.query import Role
 from flash_dllm.trace import Verdict
 
 
@@ -81,16 +80,6 @@ MASKED, WAITING, COMMITTED = STATES[0], STATES[1], STATES[9]
 TRACKED = ("#cc79a7", "#d58bb4")
 EPSILON = ("#0072b2", "#6cb8e8")
 GAMMA = ("#00795a", "#45c9a0")
-
-ROLE_COLOURS = {
-    Role.CONTEXT: ("#9aa0a8", "#7d848e"),
-    Role.TRACKED: TRACKED,
-    Role.DECIDED: STATES[2].cell,
-    Role.WINDOW: ("#d9c979", "#8d8350"),
-    Role.FAR: STATES[0].cell,
-    Role.DRAFT_VIEW: STATES[6].cell,
-    Role.MASK_VIEW: STATES[3].cell,
-}
 
 # names of the greys: (light, dark)
 GREYS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -32,6 +32,7 @@ INTRO = (
     "<h1>Flash-dLLM, step by step</h1><p>A diffusion language model starts from blanks and fills "
     "in many at once. Watch which words it writes straight away, which ones it <em>checks</em> "
     "first, and where the check says stop.</p>"
+    '<p class="fd-jump"><a href="#fd-prompt-box">Try a prompt of your own</a></p>'
 )
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 LABELS = {
@@ -41,7 +42,7 @@ LABELS = {
     "flash": "Flash-Cache: re-read a few",
     "none": "None: read everything",
 }
-HINT = "Move ε or γ: the recorded steps are judged again at once, without the model."
+RECORDED = "A recorded run. Press Run to decode it yourself."
 
 
 class Page:
@@ -54,6 +55,7 @@ class Page:
         first = presets.presets()[0]
         self.first = opening or self._recorded(first) or self._toy()
         trace = runs.store.trace(self.first)
+        runs.guess(first.model, trace)
         self.start = {**runs.defaults(presets.EMBEDDED), **values_of(trace)}
         prompt = trace.prompt if trace.prompt.strip() else first.prompt
         with gr.Blocks(analytics_enabled=False, title="Flash-dLLM explorer") as self.demo:
@@ -68,6 +70,7 @@ class Page:
                     self.frame = figure_frame()
             self.run_id = gr.State(self.first)
             self.job = gr.State("")
+            self.said = gr.State((None, ""))
             self._wire()
 
     def _side(self, label: str, prompt: str) -> None:
@@ -79,11 +82,13 @@ class Page:
         with gr.Row():
             self.run_button = gr.Button("Run", variant="primary", elem_id="fd-run", min_width=80)
             self.stop_button = gr.Button("Stop", elem_id="fd-stop", min_width=80)
-        self.status = text_line("A recorded run. Press Run to decode it yourself.", "fd-status")
+        self.status = text_line(RECORDED, "fd-status")
+        kind = presets.EMBEDDED, self.start["strategy"], self.start["cache"]
+        self.cost = text_line(self.runs.estimate(*kind, self.start["gen_length"]), "fd-cost")
         self._choice("strategy", list(STRATEGIES))
         for name in MAIN[:2]:
             self._knob(self.controls[name])
-        self.badge = text_line(HINT, "fd-badge")
+        self.badge = text_line(hint(self.start), "fd-badge")
         for pair in (MAIN[2:4], MAIN[4:6]):
             with gr.Row():
                 for name in pair:
@@ -138,7 +143,8 @@ class Page:
             case "check":
                 knob = gr.Checkbox(**common)
             case _:
-                knob = gr.Textbox(max_lines=1, **common)
+                placeholder = "blank: not set" if control.optional else None
+                knob = gr.Textbox(max_lines=1, placeholder=placeholder, **common)
         self.knobs[control.name] = knob
 
     def _wire(self) -> None:
@@ -161,13 +167,25 @@ class Page:
             trigger_mode="multiple",  # a second Run starts while the first one is ending
             **QUIET,
         )
-        filled = [*shown, *settings[1:]]
+        asked = [self.model, self.knobs["strategy"], self.knobs["cache"], self.knobs["gen_length"]]
+        run.then(self._estimate, asked, self.cost, api_name="estimate", **QUIET)
+        gr.on(
+            [part.change for part in asked],
+            self._estimate,
+            asked,
+            self.cost,
+            trigger_mode="always_last",
+            api_name="estimate_again",
+            **QUIET,
+        )
+        filled = [*shown, *settings[1:], self.said]
         for other in (
             self.example.input(self._choose, self.example, filled, api_name="choose", **QUIET),
             self.load.upload(self._load, self.load, filled, api_name="load", **QUIET),
         ):
             # only when there is something else to show does a run that is going on end
-            other.success(self._leave, self.job, cancels=[run], api_name="leave", **QUIET)
+            left = [self.job, self.said], [self.player, self.status]
+            other.success(self._leave, *left, cancels=[run], api_name="leave", **QUIET)
         self.stop_button.click(self._stop, self.job, self.status, api_name="stop", **QUIET)
         for slider in (epsilon, gamma):
             slider.input(
@@ -206,11 +224,14 @@ class Page:
             if name is None:
                 values = {**self.runs.defaults(preset.model), **preset.settings}
                 status = "No recorded run of this example yet. Press Run to decode it."
-                return [*[gr.skip()] * 3, packed(status), gr.skip(), *self._filled(preset, values)]
+                shown = [*[gr.skip()] * 3, packed(status), gr.skip()]
+                return [*shown, *self._filled(preset, values), (None, status)]
             trace = self.runs.store.trace(name)
-            status = "A recorded run. Press Run to decode it yourself."
+            self.runs.guess(preset.model, trace)
+            status = f"{preset.note} {RECORDED}".strip()
             preset = replace(preset, prompt=trace.prompt)
-            return [*self._shown(name, status), *self._filled(preset, values_of(trace))]
+            filled = self._filled(preset, values_of(trace))
+            return [*self._shown(name, status), *filled, (name, status)]
 
     def _load(self, path: str) -> list[Any]:
         with told():
@@ -219,7 +240,8 @@ class Page:
             model = presets.TOY if trace.model.impl == "scripted" else presets.EMBEDDED
             preset = presets.Preset("", "", trace.prompt, model)
             status = f"Loaded a trace of {trace.model.name}: {len(trace.steps)} steps."
-            return [*self._shown(name, status), *self._filled(preset, values_of(trace))]
+            filled = self._filled(preset, values_of(trace))
+            return [*self._shown(name, status), *filled, (name, status)]
 
     def _prepare(self, previous: str, prompt: str, model: str, *raw: Any) -> tuple[str, str]:
         with told():
@@ -244,7 +266,8 @@ class Page:
             status = packed(update.status)
             if update.header is not None:
                 live = views.LiveView(update.header, f"live-{number}", update.text_of)
-                yield [live.start(), packed(HINT), gr.skip(), status, gr.skip()]
+                badge = packed(hint(update.header.strategy))
+                yield [live.start(), badge, gr.skip(), status, gr.skip()]
             elif update.trace is not None:
                 # stopped before the first step: what was shown before comes back
                 name = self.runs.store.keep(update.trace) if update.trace.steps else before
@@ -256,8 +279,13 @@ class Page:
             if update.error:
                 raise RunError(update.error)
 
-    def _leave(self, number: str) -> None:
-        self.runs.forget(number)
+    def _leave(self, number: str, said: tuple[str | None, str]) -> tuple:
+        name, status = said
+        self.runs.leave(number)
+        self.runs.ends(number, within=0.5)
+        # once more: the browser may have passed over them for a last update of the run
+        view = gr.skip() if name is None else views.view(self.runs.store.trace(name), name)
+        return view, packed(status)
 
     def _usable(self, strategy: str, cache: str) -> list[dict]:
         """Show the knobs that this strategy and this cache have."""
@@ -267,15 +295,21 @@ class Page:
             for control in self.controls.values()
         ]
 
-    def _stop(self, number: str) -> str:
-        is_running = self.runs.stop(number)
-        return packed("stopping after this step" if is_running else "nothing is running")
+    def _stop(self, number: str) -> str | dict:
+        if not self.runs.stop(number):
+            return packed("nothing is running")
+        # a run that ends at once says so itself; words from here would come after its own
+        is_over = self.runs.ends(number, within=0.5)
+        return gr.skip() if is_over else packed("stopping after this step")
+
+    def _estimate(self, *asked: Any) -> str:
+        return packed(self.runs.estimate(*asked))
 
     def _what_if(self, name: str, epsilon: float, gamma: float) -> tuple[str, str]:
         with told():
             trace = self.runs.store.trace(name)
             message, badge = what_if(trace, name, epsilon, gamma)
-            return message, packed(badge or HINT)
+            return message, packed(badge or hint(trace.strategy))
 
     def _drag_gamma(self, name: str, epsilon: float, event: gr.EventData) -> tuple:
         gamma = share(event.v)
@@ -314,8 +348,9 @@ class Page:
 
     def _shown(self, name: str, status: str, was: str = "") -> list[Any]:
         """Values for player, badge, run id, status and the file to save."""
-        view = views.view(self.runs.store.trace(name), name, was)
-        return [view, packed(HINT), name, packed(status), self.runs.store.file_of(name)]
+        trace = self.runs.store.trace(name)
+        view, badge = views.view(trace, name, was), packed(hint(trace.strategy))
+        return [view, badge, name, packed(status), self.runs.store.file_of(name)]
 
     def _filled(self, preset: presets.Preset, values: dict[str, Any]) -> list[Any]:
         """Values for prompt, model and all knobs; a knob that `values` lacks stays as it is."""
@@ -328,6 +363,19 @@ class Page:
             for name in self.knobs
         ]
         return [preset.prompt, preset.model, *knobs]
+
+
+def hint(strategy: Mapping[str, Any]) -> str:
+    """What the sliders do, where the strategy has any.
+
+    >>> hint({"name": "greedy"})
+    'Greedy has no threshold to move.'
+    """
+    symbols = [s for s, knob in (("ε", "epsilon"), ("γ", "gamma")) if knob in strategy]
+    if not symbols:
+        return "Greedy has no threshold to move."
+    movable = " or ".join(symbols)
+    return f"Move {movable}: the recorded steps are judged again at once, without the model."
 
 
 @contextmanager

@@ -278,6 +278,10 @@ def settings_line(trace: DecodeTrace) -> str:
         parts.append(f"βₜ {cache['track_size']}")
     if cache.get("name") == "none":
         parts.append("no cache")
+    if config.get("block_length") is not None:
+        parts.append(f"blocks of {config['block_length']}")
+    if config.get("temperature"):
+        parts.append(f"temperature {config['temperature']:g} · seed {config['seed']}")
     return " · ".join(parts)
 
 

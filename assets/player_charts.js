@@ -30,7 +30,7 @@ function makeCharts(root, states, on) {
     const n = S.w.length, x = [...Array(n).keys()];
     const y = x.map((k) => (S.mc[k] >= 0 ? S.mc[k] : S.r[k] === 0 ? S.c[k] : null)).map((v) => v === null ? null : v / 1000);
     const differs = x.filter((k) => S.m[k] >= 0 && S.m[k] !== S.x[k]);
-    const span = Math.max(T.window, 8), size = Math.max(4, Math.min(16, plot.ladder.clientWidth / span * 0.62));
+    const span = Math.max(T.window, 4), size = Math.max(4, Math.min(16, plot.ladder.clientWidth / span * 0.62));
     return react('ladder', [
       { type: 'bar', x, y, marker: { color: x.map((k) => colour.cells[+S.v[k]]), opacity: x.map((k) => ({ 1: 0.45, 8: 0.8 })[S.v[k]] || 1), line: { width: 0 } }, hoverinfo: 'none' },
       { type: 'scatter', mode: 'markers', x, y: S.c.map((c) => c / 1000), hoverinfo: 'none', marker: { symbol: 'line-ew', size, line: { width: 2, color: colour.ink } } },
@@ -40,6 +40,10 @@ function makeCharts(root, states, on) {
       xaxis: axis({ range: [-0.6, span - 0.4], title: title('drafts in the order of acceptance'), showgrid: false, dtick: span > 40 ? 10 : span > 12 ? 5 : 1, tick0: 0 }),
       yaxis: axis({ range: [0, 1.3], tickvals: [0, 0.25, 0.5, 0.75, 1], ticktext: ['0', '.25', '.5', '.75', '1'] }),
     }).then(() => marks(S));
+  }
+  function heading(isChecked) {
+    boxes.ladder.querySelector('h3').textContent = isChecked ? 'The check, draft by draft' : 'The drafts, one by one';
+    boxes.ladder.querySelector('p').textContent = isChecked ? 'Bar: the check (c̃). Tick: the draft (c). ×: the check says another token.' : 'Tick: how sure the draft is (c). Bar: written in this step.';
   }
   function marks(S) { // accept boundary, its name, and the two thresholds
     const { xaxis: ax, yaxis: ay } = plot.ladder._fullLayout;
@@ -94,14 +98,14 @@ function makeCharts(root, states, on) {
       marker: { color: solid.map((s) => (s ? colour.tracked : 'rgba(0,0,0,0)')), line: { width: 1.2, color: solid.map((s) => (s ? colour.tracked : colour.axis)) } },
       text: rows.map((r) => (r[3] === 2 ? 'new' : '')), textposition: 'outside', textfont: { color: colour.quiet, size: 11 }, cliponaxis: false,
     }], {
-      margin: { l: 104, r: 10, t: 4, b: 40 },
+      margin: { l: 116, r: 10, t: 4, b: 40 },
       xaxis: axis({ range: [0, T.most * 1.12], title: title('share of the attention'), tickformat: T.most < 0.05 ? '.1%' : '.0%', nticks: 4 }),
       yaxis: axis({ range: [n - 0.4, -0.6], tickvals: y, ticktext: rows.map((r) => `${r[0]} ${escapeText(short(T.texts[r[1]][0]))}`), showgrid: false }),
     });
   }
 
   function run() { // the run map and the tokens per step share their rows
-    const n = T.steps.length, last = Math.max(n, 8), height = Math.max(190, Math.min(380, 60 + last * 7));
+    const n = T.steps.length, last = Math.max(n, T.live ? 8 : 3), height = Math.max(190, Math.min(380, 60 + last * 7));
     for (const name of ['map', 'progress']) boxes[name].querySelector('.fd-plot').style.height = height + 'px';
     const y = T.steps.map((_, k) => k + 1), S = T.steps.map((_, k) => on.step(k));
     const rows = axis({ range: [last + 0.5, 0.5], dtick: last > 24 ? 10 : last > 12 ? 5 : 1, tick0: 0, showgrid: false });
@@ -160,7 +164,10 @@ function makeCharts(root, states, on) {
   return {
     ready: () => P !== null,
     start(plotly) { P = plotly; readColours(); },
-    trace(trace) { T = trace; T.rows = Math.max(6, ...T.steps.map((s) => s.att.length)); T.most = Math.max(0.02, ...T.steps.flatMap((s) => s.att.map((r) => r[2]))) / 1000; if (T.most > 1) T.most = 1; },
+    trace(trace) {
+      T = trace; heading(T.gamma !== null);
+      T.rows = Math.max(6, ...T.steps.map((s) => s.att.length)); T.most = Math.max(0.02, ...T.steps.flatMap((s) => s.att.map((r) => r[2]))) / 1000; if (T.most > 1) T.most = 1;
+    },
     run: () => (P ? run() : null),
     async step(i) { shown = i; if (!P || !T.steps[i]) return; const S = on.step(i); now(i); await ladder(S); await attention(S); },
     light, threshold,

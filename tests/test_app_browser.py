@@ -253,8 +253,8 @@ def test_a_click_in_the_run_map_goes_to_that_step(page):
     choose_toy(page)
     page.locator(".fd-map").scroll_into_view_if_needed()
     box = page.locator(".fd-map .nsewdrag").bounding_box()
-    page.mouse.move(box["x"] + 20, box["y"] + box["height"] * 2.5 / 8)
-    page.mouse.click(box["x"] + 20, box["y"] + box["height"] * 2.5 / 8)
+    page.mouse.move(box["x"] + 20, box["y"] + box["height"] * 2.5 / 3)
+    page.mouse.click(box["x"] + 20, box["y"] + box["height"] * 2.5 / 3)
     page.wait_for_selector(".fd[data-step='3']")
 
 
@@ -343,8 +343,8 @@ def test_hostile_texts_are_inert(page, tmp_path):
     [
         ("#fd-prompt-box textarea", "", "The prompt is empty"),
         ("#fd-prompt-box textarea", "a" * 4001, "The prompt has 4001 characters"),
-        ("#fd-gen_length input", "0", "Gen_length must lie between 1 and 4096, got 0."),
-        ("#fd-window_size input", "500", "Window_size must not exceed gen_length"),
+        ("#fd-gen_length input", "0", "Gen length must lie between 1 and 256 on this page"),
+        ("#fd-window_size input", "500", "Window size must not exceed gen length"),
     ],
 )
 def test_bad_input_is_a_sentence_and_the_page_stays(page, field, value, sentence):
@@ -352,6 +352,23 @@ def test_bad_input_is_a_sentence_and_the_page_stays(page, field, value, sentence
     page.click("#fd-run")
     page.wait_for_selector(f"text={sentence}")
     assert page.get_attribute(".fd", "data-status") == "finished"
+
+
+def test_blank_advanced_fields_stay_blank(page):
+    choose_toy(page)
+    page.click("#fd-advanced button")
+    field = page.locator("#fd-decide_size").locator("input, textarea")
+    assert field.input_value() == ""
+    page.click("#fd-run")
+    status(page, "^finished: 4 tokens")
+    page.wait_for_selector("#fd-cost >> text=Run takes about 5 passes, ")
+    field.fill("0")
+    page.click("#fd-run")
+    page.wait_for_selector("text=Decide size must lie between 1 and 1024, got 0.")
+    field.fill("")
+    page.click("#fd-run")
+    page.wait_for_selector(".fd[data-status='finished']")
+    status(page, "^finished: 4 tokens")
 
 
 def test_the_frame_animates_and_turns_dark(page):

@@ -40,6 +40,7 @@ def test_every_knob_appears_once_with_its_owners():
         ("order", "choice"),
         ("audit", "check"),
         ("refresh", "text"),
+        ("decide_size", "text"),  # may be blank
         ("track_layers", "text"),
         ("temperature", "number"),
     ],
@@ -73,9 +74,9 @@ def test_blank_means_the_default_where_none_is_allowed():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"gen_length": 0}, "gen_length must lie between 1 and 4096, got 0"),
+        ({"gen_length": 0}, "gen_length must lie between 1 and 256 on this page, got 0"),
         ({"gen_length": 300}, "gen_length must lie between 1 and 256 on this page, got 300"),
-        ({"gen_length": None}, "gen_length must be a whole number, got None"),
+        ({"gen_length": None}, "gen_length must not be blank"),
         ({"window_size": 0}, "window_size must lie between 1 and 1024, got 0"),
         ({"window_size": 65}, "window_size must not exceed gen_length, got 65 and 64"),
         ({"epsilon": 1.5}, "epsilon must lie between 0.0 and 1.0, got 1.5"),

@@ -120,8 +120,8 @@ def test_an_error_in_the_middle_keeps_the_steps_before_it(runs):
         ("a" * 4001, EMBEDDED, {}, "The prompt has 4001 characters; at most 4000 are allowed"),
         ("a", "gpt", {}, "The model must be one of language model, toy example, got 'gpt'."),
         ("a", EMBEDDED, {"strategy": "magic"}, "Strategy must be one of flash_verify"),
-        ("a", EMBEDDED, {"gen_length": 0}, "Gen_length must lie between 1 and 4096, got 0."),
-        ("a", EMBEDDED, {"window_size": 0}, "Window_size must lie between 1 and 1024, got 0."),
+        ("a", EMBEDDED, {"gen_length": 0}, "Gen length must lie between 1 and 256 on this"),
+        ("a", EMBEDDED, {"window_size": 0}, "Window size must lie between 1 and 1024, got 0."),
         ("hi", TOY, {"gen_length": 4, "window_size": 2}, "The toy example answers from a table"),
     ],
 )
@@ -134,7 +134,7 @@ def test_bad_input_is_one_sentence(runs, prompt, model, changes, sentence):
 def test_a_prompt_that_does_not_fit_the_model_is_one_sentence(runs):
     runs._engines[EMBEDDED] = SlowEngine(seed=2, max_length=20)
     number = runs.enqueue(runs.prepare("hello", EMBEDDED, values(runs)))
-    with pytest.raises(RunError, match=r"Prompt \(3 tokens\) and gen_length \(32\) .* exceed"):
+    with pytest.raises(RunError, match=r"Prompt \(3 tokens\) and gen length \(32\) .* exceed"):
         list(runs.run(number))
 
 
@@ -249,3 +249,17 @@ def test_a_job_that_nobody_came_for_is_forgotten(runs, monkeypatch):
     runs.enqueue(runs.prepare("hello", EMBEDDED, values(runs)))
     with pytest.raises(RunError, match="no longer known"):
         next(runs.run(number))
+
+
+def test_the_cost_of_a_run_is_learned_from_the_latest_one_of_its_kind(runs):
+    kind = EMBEDDED, "flash_verify", "flash"
+    assert runs.estimate(*kind, 32) == "The first run of this kind shows what it costs."
+    trace = runs.decode(runs.prepare("hello", EMBEDDED, values(runs)))
+    line = runs.estimate(*kind, 32)
+    assert line.startswith(f"Run takes about {trace.passes} passes, ")
+    assert line.endswith(" s on this machine.")
+    assert runs.estimate(*kind, 64).startswith(f"Run takes about {2 * trace.passes} passes, ")
+    runs.guess(EMBEDDED, trace)  # a recorded run does not replace one that was timed here
+    assert runs.estimate(*kind, 32) == line
+    for blank in (None, 0, 5000):
+        assert runs.estimate(*kind, blank).startswith("The first run")
