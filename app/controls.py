@@ -13,13 +13,13 @@ from typing import Any
 from flash_dllm.caches import CACHES
 from flash_dllm.caches.base import CachePolicy
 from flash_dllm.config import DecodeConfig
+from flash_dllm.settings import kind_of
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.strategies.base import DecodingStrategy
 
 MAIN = ("epsilon", "gamma", "window_size", "track_size", "gen_length", "seed")
 MAX_GEN_LENGTH = 256
 MAX_PROMPT_CHARACTERS = 4000
-# fields that the page sets itself
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,8 @@ def settings(
 
     Raises ValueError in one sentence for an unknown name or an impossible value.
     """
-    if strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}")
-    if cache not in CACHES:
-        raise ValueError(f"cache must be one of {', '.join(CACHES)}, got {cache!r}")
+    strategy_kind = kind_of(STRATEGIES, "strategy", strategy)
+    cache_kind = kind_of(CACHES, "cache", cache)
     length = values.get("gen_length", 1)
     if isinstance(length, (int, float)) and not 1 <= length <= MAX_GEN_LENGTH:
         raise ValueError(
@@ -81,7 +79,7 @@ def settings(
             f"window_size must not exceed gen_length, got {config.window_size} and "
             f"{config.gen_length}"
         )
-    return _build(STRATEGIES[strategy], values), _build(CACHES[cache], values), config
+    return _build(strategy_kind, values), _build(cache_kind, values), config
 
 
 def value_of(control: Control, raw: Any) -> Any:

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +108,8 @@ class Runs:
 
             folder = self._choice["folder"]
             chosen = from_preset(load_preset(Path(folder) if folder else None), {})
-            knobs = {name: asdict(part) for name, part in vars(chosen).items()}
-            for name in ("strategy", "cache"):
-                knobs[name]["name"] = getattr(chosen, name).name
-            values |= {name: value for name, value in flat(knobs).items() if name in values}
+            knobs = flat(chosen.described())
+            values |= {name: value for name, value in knobs.items() if name in values}
         return values
 
     def is_loaded(self, model: str) -> bool:
@@ -264,7 +262,7 @@ class Runs:
             if not job.stop.is_set():
                 for step in decoding:
                     steps.append(step)
-                    passes += sum(record.kind != "audit" for record in step.passes)
+                    passes += len(step.counted)
                     masks -= len(step.accepted)
                     now = time.monotonic()
                     if job.stop.is_set():

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from pathlib import Path
 
 from flash_dllm.trace import DecodeTrace, TraceError
-from flash_dllm.trace_json import load, run_id, to_json
+from flash_dllm.trace_json import load, run_id, save, to_json
 
 
 class RunError(Exception):
@@ -57,7 +57,7 @@ class Store:
         """A file with the trace, to be downloaded."""
         path = self._file(name)
         if not path.is_file():
-            path.write_text(to_json(self.trace(name)), encoding="ascii")
+            save(self.trace(name), path)
         return str(path)
 
     def load_file(self, path: str | Path) -> str:

@@ -88,7 +88,7 @@ class StepWriter:
     def write(self, step: StepTrace) -> dict:
         """One step; steps must come in order."""
         written = judged(self._trace, step, self._row, self._text_of)
-        self._passes += sum(record.kind != "audit" for record in step.passes)
+        self._passes += len(step.counted)
         tracked = frozenset(step.tracked)
         mass = dict(step.attention)
         written |= {

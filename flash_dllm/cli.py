@@ -140,10 +140,10 @@ def run(options: argparse.Namespace) -> int:
         if name is not None:
             check_target(name)
     # wrong settings are refused before the model is loaded
-    settings_of(options, load_preset(Path(options.model) if options.model is not None else None))
+    folder = Path(options.model) if options.model is not None else None
+    settings = settings_of(options, load_preset(folder))
     engine = load_model(options.model, options.impl, options.device, options.dtype)
     leave_one_core()
-    settings = settings_of(options, engine.preset)
     prompt_ids = engine.encode(options.prompt, options.raw)
     check_prompt(engine, prompt_ids, settings.config)
     choice = (settings.strategy, settings.cache, settings.config)
@@ -246,7 +246,7 @@ class Growing:
         for position, token in step.accepted:
             text = "" if token in self._ends else self._text_of(token)
             self._texts[position - self._start] = text
-        self._passes += sum(record.kind != "audit" for record in step.passes)
+        self._passes += len(step.counted)
         left = self._texts.count(None)
         shown = join_token_texts("·" if text is None else text for text in self._texts)
         line = f"step {step.index}, {left} masks left, {self._passes} passes"

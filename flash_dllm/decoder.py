@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 from flash_dllm.caches.base import CachePolicy, StepFacts
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.engine_protocol import Engine, Session, SessionRequest
 from flash_dllm.query import Prediction, Query, Role, VerifyAsk
+from flash_dllm.settings import Settings
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
 from flash_dllm.trace import DecodeTrace, PassRecord, StepTrace, Verdict
 
@@ -152,9 +153,7 @@ def start_trace(
         prompt=prompt,
         prompt_token_ids=tuple(prompt_ids),
         model=engine.info,
-        strategy={"name": strategy.name, **asdict(strategy)},
-        cache={"name": cache.name, **asdict(cache)},
-        config=asdict(config),
+        **Settings(strategy, cache, config).described(),
         token_texts={token: engine.token_text(token) for token in set(prompt_ids)},
     )
 

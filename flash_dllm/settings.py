@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from flash_dllm.caches import CACHES, CachePolicy
@@ -25,16 +25,30 @@ class Settings:
     cache: CachePolicy
     config: DecodeConfig
 
+    def described(self) -> dict[str, Any]:
+        """Names and knobs as plain data: the form of a trace's header and of a preset."""
+        return {
+            "strategy": {"name": self.strategy.name, **asdict(self.strategy)},
+            "cache": {"name": self.cache.name, **asdict(self.cache)},
+            "config": asdict(self.config),
+        }
+
 
 def build(kinds: dict[str, type], what: str, name: str, knobs: dict[str, Any]) -> Any:
     """An object of a shelf by name, with those of `knobs` that it has.
 
     Raises ValueError for an unknown name (naming the known ones) or an impossible value.
     """
+    kind = kind_of(kinds, what, name)
+    own = knobs_of(kind)
+    return kind(**{key: value for key, value in knobs.items() if key in own})
+
+
+def kind_of(kinds: dict[str, type], what: str, name: str) -> type:
+    """The class of a shelf by name. Raises ValueError that names the known ones."""
     if not isinstance(name, str) or name not in kinds:
         raise ValueError(f"{what} must be one of {', '.join(kinds)}, got {name!r}")
-    own = {item.name for item in fields(kinds[name])}
-    return kinds[name](**{key: value for key, value in knobs.items() if key in own})
+    return kinds[name]
 
 
 def knobs_of(*kinds: type) -> set[str]:

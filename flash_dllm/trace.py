@@ -133,6 +133,11 @@ class StepTrace:
     passes: tuple[PassRecord, ...] = ()
 
     @property
+    def counted(self) -> tuple[PassRecord, ...]:
+        """The passes that decoding needed; those of an audit are left out of every count."""
+        return tuple(record for record in self.passes if record.kind != "audit")
+
+    @property
     def accepted(self) -> tuple[tuple[int, int], ...]:
         """(position, token) pairs that this step commits, in acceptance order."""
         return tuple(
@@ -276,7 +281,7 @@ class DecodeTrace:
 
     @property
     def _counted(self) -> list[PassRecord]:
-        return [p for step in self.steps for p in step.passes if p.kind != "audit"]
+        return [record for step in self.steps for record in step.counted]
 
     @property
     def _answer_span(self) -> int:

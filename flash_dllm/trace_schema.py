@@ -6,7 +6,7 @@ Nothing here decides whether the steps make sense together: `trace_replay.py` do
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Any, get_type_hints
 
 from flash_dllm.caches import CACHES
@@ -207,9 +207,7 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
         prompt=within(".prompt", text(1_000_000), value["prompt"]),
         prompt_token_ids=prompt_ids,
         model=model,
-        strategy={"name": settings.strategy.name, **asdict(settings.strategy)},
-        cache={"name": settings.cache.name, **asdict(settings.cache)},
-        config=asdict(settings.config),
+        **settings.described(),
         token_texts=within(".token_texts", token_texts(model.vocab_size), value["token_texts"]),
         steps=within(".steps", items(step, gen_length), value["steps"]),
         status=within(".status", choice(*STATUSES), value["status"]),

@@ -38,7 +38,6 @@ from training.measurement import (
     Summary,
     by_domain,
     decode_items,
-    described,
     encode_items,
     fitting,
     read_items,
@@ -185,7 +184,7 @@ def evaluate(arguments: argparse.Namespace) -> dict[str, Any]:
     summaries = by_domain(run.decoded, correct)
     summary = {
         "model": asdict(engine.info),
-        **described(settings),
+        **settings.described(),
         "batch_size": arguments.batch,
         "left_out": asked - len(items),
         "seconds": round(run.seconds, 3),

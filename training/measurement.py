@@ -12,10 +12,9 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch_steps, finish_trace, start_trace
@@ -121,15 +120,6 @@ class Summary:
         }
         for name, value in derived.items():
             object.__setattr__(self, name, value)
-
-
-def described(settings: Settings) -> dict[str, Any]:
-    """Names and knobs, as a trace's header has them."""
-    return {
-        "strategy": {"name": settings.strategy.name, **asdict(settings.strategy)},
-        "cache": {"name": settings.cache.name, **asdict(settings.cache)},
-        "config": asdict(settings.config),
-    }
 
 
 def ratio(part: float, whole: float) -> float:

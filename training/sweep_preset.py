@@ -53,7 +53,6 @@ from training.measurement import (
     Summary,
     by_domain,
     decode_items,
-    described,
     encode_items,
     fitting,
     read_items,
@@ -184,7 +183,7 @@ def choose_preset(results: Sequence[Result], reference: Result) -> Result:
 
 def preset_of(case: Case) -> dict[str, Any]:
     """What `preset.json` holds: only the knobs that the sweep decides or fixes."""
-    strategy, cache, config = described(case.settings).values()
+    strategy, cache, config = case.settings.described().values()
     wanted = ("name", "epsilon", "gamma", "search_size", "acceptance", "order")
     return {
         "strategy": {key: strategy[key] for key in wanted if key in strategy},
@@ -354,7 +353,7 @@ def sweep(arguments: argparse.Namespace) -> dict[str, Any]:
 def _described_result(result: Result) -> dict[str, Any]:
     return {
         "label": result.case.label,
-        **described(result.case.settings),
+        **result.case.settings.described(),
         "seconds": round(result.run.seconds, 2),
         "domains": [asdict(s) for s in by_domain(result.run.decoded, result.correct)],
         "drafts": result.run.spread.shares(),

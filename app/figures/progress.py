@@ -18,7 +18,7 @@ def table(trace: DecodeTrace) -> pd.DataFrame:
     rows = []
     passes = 0
     for step in trace.steps:
-        passes += sum(record.kind != "audit" for record in step.passes)
+        passes += len(step.counted)
         verdicts = [p.verdict for p in step.proposals if p.verdict in COMMITTED]
         rows.append((step.index, *(verdicts.count(kind) for kind in KINDS), passes))
     names = ["step", *(kind.lower() for kind in KINDS), "passes"]
