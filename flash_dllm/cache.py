@@ -17,6 +17,7 @@ class FlatKVCache:
     """keys, values: [layers, slots, kv_heads, head_dim], allocated once.
 
     table [sequences, local slots] int64 on the host: local slot → slot of the buffer.
+    spare  a slot that no sequence owns: what a padding row writes where a write can't be dropped
     """
 
     def __init__(
@@ -30,7 +31,8 @@ class FlatKVCache:
         device: torch.device,
     ) -> None:
         pages = -(-slots_per_sequence // PAGE)
-        shape = (n_layers, sequences * pages * PAGE, n_kv_heads, head_dim)
+        self.spare = sequences * pages * PAGE
+        shape = (n_layers, self.spare + PAGE, n_kv_heads, head_dim)
         # zeros, not empty: padded keys are read with weight 0, and 0 × NaN would be NaN
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)
@@ -59,11 +61,17 @@ class FlatKVCache:
         self._free_pages = self._pages.pop(handle) + self._free_pages
         self._free_handles.append(handle)
 
-    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
-        """Copy K and V of all layers from local scratch slots to positions' slots."""
+    def promote(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        """Copy K and V of all layers from local scratch slots to positions' slots.
+
+        moves: (handle, source, target) of any sequences. Nothing here waits for the device.
+        """
         if not moves:
             return
-        local = torch.tensor(moves, dtype=torch.int64)
-        source, target = self.table[handle][local].T.to(self.keys.device)
-        self.keys.index_copy_(1, target, self.keys.index_select(1, source))
-        self.values.index_copy_(1, target, self.values.index_select(1, source))
+        handles, *local = torch.tensor(moves, dtype=torch.int64).T
+        slots = self.table[handles, torch.stack(local)]
+        if self.keys.device.type == "cuda":
+            slots = slots.pin_memory()
+        source, target = slots.to(self.keys.device, non_blocking=True)
+        for buffer in (self.keys, self.values):
+            buffer.index_copy_(1, target, buffer.index_select(1, source))

@@ -102,6 +102,21 @@ def decode_batch_steps(
         )
     )
     log.info("decode %s with %s, cache %s", engine.info.name, strategy, cache)
+    try:
+        yield from _loop(engine, session, prompts, strategy, cache, config, batch_size)
+    finally:
+        session.close()
+
+
+def _loop(
+    engine: Engine,
+    session: Session,
+    prompts: Sequence[Sequence[int]],
+    strategy: DecodingStrategy,
+    cache: CachePolicy,
+    config: DecodeConfig,
+    batch_size: int,
+) -> Iterator[tuple[int, StepTrace]]:
     waiting = deque(enumerate(prompts))
     live: list[_Sequence] = []
     while waiting or live:

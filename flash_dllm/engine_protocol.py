@@ -48,6 +48,9 @@ class Session(Protocol):
     def release(self, handle: int) -> None:
         """Give a sequence's slots back."""
 
+    def close(self) -> None:
+        """Give the cache back; the session answers nothing any more."""
+
 
 class Engine(Protocol):
     """A loaded model."""

@@ -80,6 +80,9 @@ class ScriptedSession:
     def release(self, handle: int) -> None:
         self._slots[handle] = {}
 
+    def close(self) -> None:
+        self._slots.clear()
+
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         slots = self._slots[handle]
         for source, target in moves:

@@ -15,7 +15,9 @@ RULES = {
     "flash_dllm/engine.py": {"flash_dllm", "torch"},
     "flash_dllm/cache.py": {"torch"},
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
-    "flash_dllm/sampling.py": {"kernels", "torch"},
+    "flash_dllm/sampling.py": {"kernels", "numpy", "torch"},
+    "flash_dllm/graphs.py": {"torch"},
+    "flash_dllm/workspace.py": {"flash_dllm", "numpy", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
     "flash_dllm": {"flash_dllm"},
@@ -39,7 +41,8 @@ PLAIN = {
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
 ROWS = {"flash_dllm.engine", "flash_dllm.cache", "flash_dllm.packing", "flash_dllm.sampling",
-        "flash_dllm.models", "flash_dllm.cli"}  # fmt: skip
+        "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.models",
+        "flash_dllm.cli"}  # fmt: skip
 
 
 def sources():

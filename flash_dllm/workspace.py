@@ -1,0 +1,86 @@
+"""What a session computes in: cache, pass buffers and CUDA graphs, kept for the next session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flash_dllm.cache import FlatKVCache
+from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.graphs import PassGraphs
+from flash_dllm.models.transformer import Transformer
+from flash_dllm.packing import PassBuffer, PassSizes, bucket, sequence_bucket
+
+# rows of the largest pass that is padded and captured
+GRAPH_ROWS = 8192
+# a small cache is made larger, so that the next session fits into it; a large one is exact
+ROOMY_BYTES = 1 << 30
+ROOMY_SLOTS = 256
+
+
+@dataclass
+class Workspace:
+    """cache: the flat cache; free: buffer of passes of any size; fixed: of padded passes (None
+    without graphs); graphs: likewise."""
+
+    cache: FlatKVCache
+    free: PassBuffer
+    fixed: PassBuffer | None
+    graphs: PassGraphs | None
+    request: SessionRequest
+    _host: Tensor | None = None
+
+    @classmethod
+    def make(cls, model: Transformer, request: SessionRequest, has_graphs: bool) -> Workspace:
+        """Allocate everything that a session needs. Raises RuntimeError if it does not fit."""
+        spec = model.spec
+        slots = request.max_length + request.max_views
+        roomy = -(-slots // ROOMY_SLOTS) * ROOMY_SLOTS
+        if has_graphs and request.sequences * roomy * slot_bytes(model) <= ROOMY_BYTES:
+            slots = roomy
+        cache = FlatKVCache(
+            request.sequences, slots, spec.n_layers, spec.n_kv_heads, spec.head_dim,
+            model.dtype, model.device,
+        )  # fmt: skip
+        fixed = graphs = None
+        if has_graphs:
+            room = PassSizes(
+                rows=GRAPH_ROWS,
+                predicted=GRAPH_ROWS,
+                sequences=sequence_bucket(request.sequences),
+                width=bucket(slots),
+                keys=cache.table.shape[1],
+                mass=bucket(slots),
+                has_views=True,
+            )
+            fixed, graphs = PassBuffer(model.device, room), PassGraphs(model.device)
+        return cls(cache, PassBuffer(model.device), fixed, graphs, request)
+
+    def fits(self, request: SessionRequest) -> bool:
+        """Whether another session's passes may run here, with the same graphs."""
+        own = self.request
+        return (
+            request.sequences <= own.sequences
+            and request.max_length + request.max_views <= self.cache.table.shape[1]
+            and request.mass_layers == own.mass_layers
+        )
+
+    def to_host(self, flat: Tensor) -> np.ndarray:
+        """The one transfer of a pass; waits for the pass to end."""
+        if flat.device.type != "cuda":
+            return flat.cpu().numpy()
+        if self._host is None or len(self._host) < len(flat) or self._host.dtype != flat.dtype:
+            self._host = torch.empty(2 * len(flat), dtype=flat.dtype, pin_memory=True)
+        host = self._host[: len(flat)]
+        host.copy_(flat, non_blocking=True)
+        torch.cuda.current_stream(flat.device).synchronize()
+        return host.numpy()
+
+
+def slot_bytes(model: Transformer) -> int:
+    """Bytes of one cache slot over all layers."""
+    spec = model.spec
+    return 2 * spec.n_layers * spec.n_kv_heads * spec.head_dim * model.dtype.itemsize
