@@ -6,12 +6,22 @@ never answered by another implementation. Tolerances of a kernel stand here, bes
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from kernels import reference
+from kernels.reference import HeadNorms
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
+
+
+def tolerated_error(torch_error: float, truth_norm: float, dtype: torch.dtype) -> float:
+    """How far ‖kernel - truth‖ may go, the truth taken in fp64: twice plain torch's in this dtype.
+
+    Never less than one rounding of everything, as torch may be right by luck on a few numbers.
+    """
+    return max(2 * torch_error, torch.finfo(dtype).eps * truth_norm)
 
 
 def available_impls(device: str) -> tuple[str, ...]:
@@ -39,20 +49,42 @@ def resolve_impl(impl: str, device: str) -> str:
 
 def rms_norm(hidden: Tensor, weight: Tensor, eps: float, impl: str) -> Tensor:
     """See `reference.rms_norm`."""
-    if hidden.shape[-1:] != weight.shape:
-        raise ValueError(f"rms_norm: weight {tuple(weight.shape)} does not fit {hidden.shape}")
+    _check_norm("rms_norm", hidden, weight)
     match impl:
         case "torch":
             return reference.rms_norm(hidden, weight, eps)
+        case "triton":
+            from kernels import rms_norm as kernel
+
+            return kernel.rms_norm(hidden, weight, eps)
     raise _no_kernel("rms_norm", impl)
+
+
+def add_rms_norm(
+    hidden: Tensor, branch: Tensor, weight: Tensor, eps: float, impl: str
+) -> tuple[Tensor, Tensor]:
+    """See `reference.add_rms_norm`."""
+    _check_norm("add_rms_norm", hidden, weight)
+    if hidden.shape != branch.shape:
+        raise ValueError(f"add_rms_norm: {tuple(hidden.shape)} and {tuple(branch.shape)} differ")
+    match impl:
+        case "torch":
+            return reference.add_rms_norm(hidden, branch, weight, eps)
+        case "triton":
+            from kernels import rms_norm as kernel
+
+            return kernel.add_rms_norm(hidden, branch, weight, eps)
+    raise _no_kernel("add_rms_norm", impl)
 
 
 def project_and_cache(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor | None,
+    head_norms: HeadNorms | None,
     cos: Tensor,
     sin: Tensor,
+    positions: Tensor,
     slots: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
@@ -62,15 +94,23 @@ def project_and_cache(
     """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place."""
     n_kv_heads, head_dim = key_cache.shape[1:]
     expected = ((n_heads + 2 * n_kv_heads) * head_dim, hidden.shape[1])
-    if tuple(weight.shape) != expected or len(slots) != len(hidden):
+    if tuple(weight.shape) != expected or not len(slots) == len(positions) == len(hidden):
         raise ValueError(
-            f"project_and_cache: weight must be {expected} and slots {len(hidden)} long, got "
-            f"{tuple(weight.shape)} and {len(slots)}"
+            f"project_and_cache: weight must be {expected}, positions and slots {len(hidden)} "
+            f"long, got {tuple(weight.shape)}, {len(positions)} and {len(slots)}"
         )
     match impl:
         case "torch":
             return reference.project_and_cache(
-                hidden, weight, bias, cos, sin, slots, key_cache, value_cache, n_heads
+                hidden, weight, bias, head_norms, cos, sin, positions, slots,
+                key_cache, value_cache, n_heads,
+            )
+        case "triton":
+            from kernels import rope_cache as kernel
+
+            return kernel.rope_cache(
+                linear(hidden, weight, impl), bias, head_norms, cos, sin, positions, slots,
+                key_cache, value_cache, n_heads,
             )
     raise _no_kernel("project_and_cache", impl)
 
@@ -100,6 +140,18 @@ def attention_mass(
     raise _no_kernel("attention_mass", impl)
 
 
+def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
+    """See `reference.linear`."""
+    if hidden.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"linear: hidden {tuple(hidden.shape)} does not fit weight {tuple(weight.shape)}"
+        )
+    match impl:
+        case "torch" | "triton":
+            return reference.linear(hidden, weight)
+    raise _no_kernel("linear", impl)
+
+
 def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
     """See `reference.swiglu`."""
     if gate_up.shape[0] != 2 * down.shape[1]:
@@ -109,6 +161,10 @@ def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
     match impl:
         case "torch":
             return reference.swiglu(hidden, gate_up, down)
+        case "triton":
+            from kernels import swiglu as kernel
+
+            return linear(kernel.swiglu(linear(hidden, gate_up, impl)), down, impl)
     raise _no_kernel("swiglu", impl)
 
 
@@ -119,7 +175,16 @@ def confidence(
     match impl:
         case "torch":
             return reference.confidence(logits, excluded_id, noise, alternatives)
+        case "triton":
+            from kernels import confidence as kernel
+
+            return kernel.confidence(logits, excluded_id, noise, alternatives)
     raise _no_kernel("confidence", impl)
+
+
+def _check_norm(operation: str, hidden: Tensor, weight: Tensor) -> None:
+    if hidden.shape[-1:] != weight.shape:
+        raise ValueError(f"{operation}: weight {tuple(weight.shape)} does not fit {hidden.shape}")
 
 
 def _no_kernel(operation: str, impl: str) -> ValueError:

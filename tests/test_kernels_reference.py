@@ -36,8 +36,9 @@ def test_projection_writes_exactly_the_given_slots(rows, kv_heads):
     keys = torch.full((2 * rows, kv_heads, size), math.nan, dtype=torch.float64)
     values = keys.clone()
     cos, sin = torch.ones(rows, size // 2).double(), torch.zeros(rows, size // 2).double()
+    positions = torch.arange(rows)
     q = ops.project_and_cache(
-        hidden, weight, None, cos, sin, slots, keys, values, heads, "torch"
+        hidden, weight, None, None, cos, sin, positions, slots, keys, values, heads, "torch"
     )
     expected = (hidden @ weight.T).view(rows, -1, size)
     torch.testing.assert_close(q, expected[:, :heads])

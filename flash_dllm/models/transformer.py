@@ -75,26 +75,31 @@ class Transformer:
         the layers `mass_layers` (first, last; None: all) if the schedule asks for it.
         """
         spec, schedule, impl = self.spec, packed.schedule, self.impl
-        cos, sin = self._cos[packed.positions], self._sin[packed.positions]
+        eps, blocks = spec.rms_norm_eps, self.weights.blocks
         first, last = mass_layers or (0, spec.n_layers - 1)
         masses = []
         hidden = F.embedding(packed.tokens, self.weights.embedding)
-        for number, block in enumerate(self.weights.blocks):
+        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl)
+        for number, block in enumerate(blocks):
             keys, values = cache.keys[number], cache.values[number]
-            normed = ops.rms_norm(hidden, block.attn_norm, spec.rms_norm_eps, impl)
             q = ops.project_and_cache(
-                normed, block.qkv, block.qkv_bias, cos, sin, packed.slots, keys, values,
-                spec.n_heads, impl,
+                normed, block.qkv, block.qkv_bias, None, self._cos, self._sin,
+                packed.positions, packed.slots, keys, values, spec.n_heads, impl,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
                 masses.append(ops.attention_mass(q, lse, keys, schedule, impl))
-            hidden = hidden + F.linear(out.reshape(len(hidden), -1), block.attn_out)
-            normed = ops.rms_norm(hidden, block.ffn_norm, spec.rms_norm_eps, impl)
-            hidden = hidden + ops.swiglu(normed, block.gate_up, block.down, impl)
-        deciding = ops.rms_norm(
-            hidden[packed.predict], self.weights.final_norm, spec.rms_norm_eps, impl
+            branch = ops.linear(out.reshape(len(hidden), -1), block.attn_out, impl)
+            hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
+            branch = ops.swiglu(normed, block.gate_up, block.down, impl)
+            if number + 1 < len(blocks):
+                next_norm = blocks[number + 1].attn_norm
+                hidden, normed = ops.add_rms_norm(hidden, branch, next_norm, eps, impl)
+        # only the deciding rows go on to the head
+        predict = packed.predict
+        _, deciding = ops.add_rms_norm(
+            hidden[predict], branch[predict], self.weights.final_norm, eps, impl
         )
-        logits = F.linear(deciding, self.weights.head)
+        logits = ops.linear(deciding, self.weights.head, impl)
         mass = torch.stack(masses).mean(0) if masses else None
         return logits, mass
