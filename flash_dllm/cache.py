@@ -17,7 +17,6 @@ class FlatKVCache:
     """keys, values: [layers, slots, kv_heads, head_dim], allocated once.
 
     table [sequences, local slots] int64 on the host: local slot → slot of the buffer.
-    spare  a slot that no sequence owns: what a padding row writes where a write can't be dropped
     """
 
     def __init__(
@@ -31,8 +30,7 @@ class FlatKVCache:
         device: torch.device,
     ) -> None:
         pages = -(-slots_per_sequence // PAGE)
-        self.spare = sequences * pages * PAGE
-        shape = (n_layers, self.spare + PAGE, n_kv_heads, head_dim)
+        shape = (n_layers, sequences * pages * PAGE, n_kv_heads, head_dim)
         # zeros, not empty: padded keys are read with weight 0, and 0 × NaN would be NaN
         self.keys = torch.zeros(shape, dtype=dtype, device=device)
         self.values = torch.zeros(shape, dtype=dtype, device=device)

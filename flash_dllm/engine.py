@@ -12,7 +12,7 @@ from torch import Tensor
 
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.models.transformer import Transformer
-from flash_dllm.packing import NO_SLOT, Packed, PassSizes
+from flash_dllm.packing import Packed, PassSizes
 from flash_dllm.query import Prediction, Query
 from flash_dllm.sampling import GumbelField, choose, read_choice
 from flash_dllm.trace import ModelInfo
@@ -106,9 +106,6 @@ class ModelSession:
         self._seeds: dict[int, int] = {}
         self._moves: list[tuple[int, int, int]] = []
         self._noise = GumbelField(model.spec.vocab_size, request.temperature, model.device)
-        # a kernel drops the rows without a slot; the torch truth can't without waiting for the
-        # device to say which they are, so there they write where nobody reads
-        self._no_slot = NO_SLOT if model.impl == "triton" else workspace.cache.spare
 
     def admit(self, length: int, seed: int) -> int:
         handle = self._space.cache.admit(length + self._request.max_views)
@@ -172,7 +169,7 @@ class ModelSession:
             packed = space.free.fill(queries, table)
             return self._pass(packed, alternatives, self._noise_of(queries)), exact
         sizes = exact.padded(keys=table.shape[1])
-        packed = space.fixed.fill(queries, table, sizes, self._no_slot)
+        packed = space.fixed.fill(queries, table, sizes)
         launch = lambda: self._pass(packed, alternatives, None)  # noqa: E731
         return space.graphs.run((sizes, alternatives), launch), sizes
 

@@ -21,8 +21,7 @@ from kernels.schedule import DRAFT_VIEW, MASK_VIEW, SLOT, Schedule
 _VIEW_OF_ROLE = np.array(
     [{Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW}.get(role, SLOT) for role in Role]
 )
-# where padding rows write: kernels drop them, and the torch truth never meets them
-NO_SLOT = -1
+NO_SLOT = -1  # the slot of a padding row: nothing is written
 
 
 @dataclass(frozen=True)
@@ -127,12 +126,10 @@ class PassBuffer:
         queries: Sequence[tuple[int, Query]],
         table: Tensor,
         sizes: PassSizes | None = None,
-        no_slot: int = NO_SLOT,
     ) -> Packed:
         """Pack (handle, query) pairs; `table` maps a sequence's local slots to the buffer's.
 
-        sizes    shapes to pad to; the pass then takes no short cut that depends on its contents
-        no_slot  what stands as slot of a padding row
+        sizes   shapes to pad to; the pass then takes no short cut that depends on its contents
         """
         is_padded = sizes is not None or _is_ragged(queries)
         sizes = sizes or PassSizes.of(queries)
@@ -141,7 +138,7 @@ class PassBuffer:
             if self._is_fixed:
                 raise RuntimeError(f"the pass {sizes} needs more room than was set apart for it")
             self._allocate(layout.length)
-        _write(layout.split(self._host.numpy()), queries, table.numpy(), sizes, no_slot)
+        _write(layout.split(self._host.numpy()), queries, table.numpy(), sizes)
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)
         return _packed(layout.split(self._copy), sizes, is_padded)
@@ -192,7 +189,6 @@ def _write(
     queries: Sequence[tuple[int, Query]],
     table: np.ndarray,
     sizes: PassSizes,
-    no_slot: int,
 ) -> None:
     """Fill the host's views, padding included."""
     asked = [query for _, query in queries]
@@ -209,7 +205,7 @@ def _write(
     for name, values, padding in (
         ("tokens", _joined(asked, "tokens"), 0),
         ("positions", _joined(asked, "positions"), 0),
-        ("slots", table[handles[sequences], local], no_slot),
+        ("slots", table[handles[sequences], local], NO_SLOT),
         # padding rows belong to no sequence: what they get is the first row's result
         ("padded_R", sequences * sizes.width + within, 0),
         ("row_rank_R", ranks, 0),

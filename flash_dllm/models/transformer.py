@@ -77,7 +77,7 @@ class Transformer:
         spec, schedule, impl = self.spec, packed.schedule, self.impl
         eps, blocks = spec.rms_norm_eps, self.weights.blocks
         first, last = mass_layers or (0, spec.n_layers - 1)
-        masses = []
+        mass = None
         hidden = F.embedding(packed.tokens, self.weights.embedding)
         normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl)
         for number, block in enumerate(blocks):
@@ -88,7 +88,8 @@ class Transformer:
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
-                masses.append(ops.attention_mass(q, lse, keys, schedule, impl))
+                own = ops.attention_mass(q, lse, keys, schedule, impl)
+                mass = own if mass is None else mass.add_(own)
             branch = ops.linear(out.reshape(len(hidden), -1), block.attn_out, impl)
             hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
             branch = ops.swiglu(normed, block.gate_up, block.down, impl)
@@ -101,5 +102,4 @@ class Transformer:
             hidden[predict], branch[predict], self.weights.final_norm, eps, impl
         )
         logits = ops.linear(deciding, self.weights.head, impl)
-        mass = torch.stack(masses).mean(0) if masses else None
-        return logits, mass
+        return logits, mass if mass is None else mass.div_(last - first + 1)
