@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import Packed, PassSizes
@@ -79,6 +80,15 @@ class ModelEngine:
             )
         return ModelSession(self.model, request, self._workspace(request), self._idle)
 
+    @property
+    def kept_cache(self) -> FlatKVCache | None:
+        """The cache that is kept for the next session."""
+        return self._idle[-1].cache if self._idle else None
+
+    def free(self) -> None:
+        """Give up the memory that is kept for the next session."""
+        self._idle.clear()
+
     def _workspace(self, request: SessionRequest) -> Workspace:
         """The last session's, with its graphs, if it fits; or a new one in its place."""
         last = self._idle.pop() if self._idle else None
@@ -106,6 +116,14 @@ class ModelSession:
         self._seeds: dict[int, int] = {}
         self._moves: list[tuple[int, int, int]] = []
         self._noise = GumbelField(model.spec.vocab_size, request.temperature, model.device)
+
+    @property
+    def model(self) -> Transformer:
+        return self._model
+
+    @property
+    def cache(self) -> FlatKVCache:
+        return self._space.cache
 
     def admit(self, length: int, seed: int) -> int:
         handle = self._space.cache.admit(length + self._request.max_views)
@@ -143,7 +161,7 @@ class ModelSession:
         wants_more = any(query.kind in ("full", "draft") for _, query in queries)
         alternatives = self._request.alternatives if wants_more else 0
         alternatives = min(alternatives, self._model.spec.vocab_size)
-        flat, sizes = self._launch(queries, alternatives)
+        flat, sizes = self.launch(queries, alternatives)
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
         choice = read_choice(self._space.to_host(flat), sizes.predicted, alternatives, mass_shape)
         seconds = time.perf_counter() - started
@@ -161,8 +179,11 @@ class ModelSession:
             start = end
         return predictions
 
-    def _launch(self, queries: Asked, alternatives: int) -> tuple[Tensor, PassSizes]:
-        """Start a pass; (what `choose` delivers, sizes that it was run with)."""
+    def launch(self, queries: Asked, alternatives: int) -> tuple[Tensor, PassSizes]:
+        """Start a pass without waiting for it; (what `choose` delivers, sizes it was run with).
+
+        The next launch may write over the result.
+        """
         space, exact = self._space, PassSizes.of(queries)
         table = space.cache.table
         if space.graphs is None or space.fixed is None or not is_captured(queries, exact):

@@ -62,7 +62,7 @@ def run(engine, sizes):
         (first, verify_query(19, (2, 8, 11), (13, 9, 15))),
         (second, draft_query(30, (0, 4, 6, 7), (10, 11, 12, 13, 20))),
     ]
-    cache = session._space.cache
+    cache = session.cache
     packed = PassBuffer(engine.model.device).fill(queries, cache.table, sizes)
     logits, mass = engine.model.forward(packed, cache)
     return logits, mass, cache
