@@ -13,7 +13,8 @@ from torch import Tensor
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.models.transformer import Transformer
-from flash_dllm.packing import Packed, PassSizes
+from flash_dllm.packing import Packed
+from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
 from flash_dllm.sampling import GumbelField, choose, read_choice
 from flash_dllm.trace import ModelInfo

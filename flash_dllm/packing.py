@@ -1,27 +1,40 @@
 """Queries of all live sequences → one batch of tensors, in one copy to the device.
 
-Every field of a pass is a stretch of one int64 buffer, filled on the host with numpy and copied
-as a whole. A pass may be padded to fixed sizes, so that a CUDA graph can replay it: padding rows
-belong to no sequence, write to no sequence's slot and are never read.
+Every field of a pass is a stretch of one buffer, filled on the host with numpy and copied as a
+whole. A pass may be padded to fixed sizes, so that a CUDA graph can replay it: padding rows belong
+to no sequence, write to no slot and are never read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from flash_dllm.pass_sizes import PassSizes, view_count
 from flash_dllm.query import Query, Role
-from kernels.schedule import DRAFT_VIEW, MASK_VIEW, SLOT, Schedule
+from kernels.schedule import (
+    ALWAYS,
+    DRAFT_VIEW,
+    MASK_TILE,
+    MASK_VIEW,
+    PAGE,
+    SLOT,
+    Schedule,
+    best_block_size,
+    most_blocks,
+)
 
 _VIEW_OF_ROLE = np.array(
     [{Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW}.get(role, SLOT) for role in Role]
 )
 NO_SLOT = -1  # the slot of a padding row: nothing is written
+ALIGNMENT = 16  # bytes; kernels ask it of every pointer
 
 
 @dataclass(frozen=True)
@@ -35,89 +48,49 @@ class Packed:
     schedule: Schedule
 
 
-@dataclass(frozen=True)
-class PassSizes:
-    """The shapes of a packed pass: what a CUDA graph is captured for. The phase is data.
+def pack(
+    queries: Sequence[tuple[int, Query]],
+    table: Tensor,
+    device: torch.device,
+    group: int = 1,
+    block_size: int | None = None,
+) -> Packed:
+    """Pack (handle, query) pairs into tensors of their own, without padding rows.
 
-    rows, predicted, sequences  how many
-    width      rows of the longest sequence
-    keys       slots of the longest sequence, scratch included
-    mass       rows of one sequence whose attention mass is wanted; 0: no mass
-    has_views  whether rows differ in what they see
+    table       maps a sequence's local slots to the buffer's
+    group       query heads per key/value head, for the kernels' query blocks
+    block_size  rows per query block (`kernels.schedule.block_sizes`), or None for the best
     """
-
-    rows: int
-    predicted: int
-    sequences: int
-    width: int
-    keys: int
-    mass: int
-    has_views: bool
-
-    @classmethod
-    def of(cls, queries: Sequence[tuple[int, Query]]) -> PassSizes:
-        """The exact sizes of these queries."""
-        asked = [query for _, query in queries]
-        views = [_views(query) for query in asked]
-        return cls(
-            rows=sum(query.rows for query in asked),
-            predicted=sum(len(query.predict) for query in asked),
-            sequences=len(asked),
-            width=max(query.rows for query in asked),
-            keys=max(query.length + count for query, count in zip(asked, views, strict=True)),
-            mass=max(len(query.predict) if query.wants_mass else 0 for query in asked),
-            has_views=any(views),
-        )
-
-    def padded(self, keys: int) -> PassSizes:
-        """Rounded up to few different sizes, with room for `keys` keys a sequence."""
-        return PassSizes(
-            rows=bucket(self.rows),
-            predicted=bucket(self.predicted),
-            sequences=sequence_bucket(self.sequences),
-            width=bucket(self.width),
-            keys=keys,
-            mass=bucket(self.mass) if self.mass else 0,
-            has_views=self.has_views,
-        )
-
-
-def bucket(count: int) -> int:
-    """Rows rounded up to a multiple of 16, and by at most an eighth above 128.
-
-    >>> [bucket(n) for n in (1, 32, 100, 144, 145, 1152, 4608, 4609)]
-    [16, 32, 112, 144, 160, 1152, 4608, 5120]
-    """
-    step = max(16, 1 << max(0, count.bit_length() - 4))
-    return -(-count // step) * step
-
-
-def sequence_bucket(count: int) -> int:
-    """Sequences rounded up: powers of two to 8, then multiples of 8.
-
-    >>> [sequence_bucket(n) for n in (1, 2, 3, 8, 9, 32)]
-    [1, 2, 4, 8, 16, 32]
-    """
-    return 1 << (count - 1).bit_length() if count <= 8 else -(-count // 8) * 8
+    return PassBuffer(device, group).fill(queries, table, block_size=block_size)
 
 
 class PassBuffer:
     """The host buffer (pinned where there is a GPU) that passes are packed into, and its copy.
 
-    What `fill` returns are views of the device's copy: the next `fill` writes over them. Grows
-    when a pass needs more room, which is forbidden once a CUDA graph reads from it: give it the
-    room that its largest pass needs.
+    group     query heads per key/value head
+    is_dense  whether to fill in what only the torch truth reads
+    room      the largest sizes that will come, if the buffer must never move (CUDA graphs read
+              from it); a buffer without it grows
     """
 
-    def __init__(self, device: torch.device, room: PassSizes | None = None) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        group: int = 1,
+        is_dense: bool = True,
+        room: PassSizes | None = None,
+    ) -> None:
         self._device = device
-        self._layouts: dict[PassSizes, _Layout] = {}
+        self._group = group
+        self._is_dense = is_dense
+        self._layouts: dict[tuple[PassSizes, int], _Layout] = {}
         self._is_fixed = room is not None
-        self._allocate(_Layout(room).length if room is not None else 0)
+        # the smallest blocks need the longest table
+        self._allocate(_Layout(room, 1, room.rows, True).length if room is not None else 0)
 
     def _allocate(self, length: int) -> None:
         is_gpu = self._device.type == "cuda"
-        self._host = torch.empty(length, dtype=torch.int64, pin_memory=is_gpu)
+        self._host = torch.empty(length, dtype=torch.uint8, pin_memory=is_gpu)
         is_host = self._device.type == "cpu"
         self._copy = self._host if is_host else torch.empty_like(self._host, device=self._device)
 
@@ -126,168 +99,260 @@ class PassBuffer:
         queries: Sequence[tuple[int, Query]],
         table: Tensor,
         sizes: PassSizes | None = None,
+        block_size: int | None = None,
     ) -> Packed:
         """Pack (handle, query) pairs; `table` maps a sequence's local slots to the buffer's.
 
         sizes   shapes to pad to; the pass then takes no short cut that depends on its contents
+
+        What comes back are views of the device's copy: the next `fill` writes over them.
         """
         is_padded = sizes is not None or _is_ragged(queries)
         sizes = sizes or PassSizes.of(queries)
-        layout = self._layouts.get(sizes) or self._layouts.setdefault(sizes, _Layout(sizes))
+        block_size = block_size or best_block_size(sizes.width, self._group)
+        layout = self._layouts.get((sizes, block_size))
+        if layout is None:
+            rows_of_all = sizes.sequences * -(-sizes.width // block_size)
+            blocks = min(most_blocks(sizes.rows, sizes.sequences, block_size), rows_of_all)
+            layout = _Layout(sizes, block_size, blocks, self._is_dense)
+            self._layouts[sizes, block_size] = layout
         if layout.length > len(self._host):
             if self._is_fixed:
                 raise RuntimeError(f"the pass {sizes} needs more room than was set apart for it")
             self._allocate(layout.length)
-        _write(layout.split(self._host.numpy()), queries, table.numpy(), sizes)
+        _write(layout, layout.split(self._host.numpy()), queries, table.numpy())
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)
-        return _packed(layout.split(self._copy), sizes, is_padded)
+        return _packed(layout, layout.split(self._copy), is_padded)
 
 
-def pack(queries: Sequence[tuple[int, Query]], table: Tensor, device: torch.device) -> Packed:
-    """Pack (handle, query) pairs into tensors of their own, without padding rows."""
-    return PassBuffer(device).fill(queries, table)
-
-
-# fields start at multiples of 16 bytes: kernels ask for that of every pointer
-_ALIGNED = 2
+_TORCH = {np.int64: torch.int64, np.int32: torch.int32, np.float32: torch.float32}
 
 
 class _Layout:
     """Where each field stands in the buffer."""
 
-    def __init__(self, sizes: PassSizes) -> None:
+    def __init__(self, sizes: PassSizes, block_size: int, blocks: int, is_dense: bool) -> None:
+        self.sizes, self.block_size, self.is_dense = sizes, block_size, is_dense
         R, P, B = sizes.rows, sizes.predicted, sizes.sequences
         K, W, M = sizes.keys, sizes.width, sizes.mass
-        self._shapes: dict[str, tuple[int, ...]] = {
-            "tokens": (R,), "positions": (R,), "slots": (R,), "predict": (P,),
-            "rows_BW": (B, W), "row_count_B": (B,), "padded_R": (R,),
-            "key_slots_BK": (B, K), "key_count_B": (B,), "row_rank_R": (R,), "row_view_R": (R,),
-            # fp32 numbers, two to an entry
-            "mass_rows_BP": (B, M), "mass_weight_BP": (-(-B * M // 2),),
-        }  # fmt: skip
+        tiles = -(-K // (2 * MASK_TILE)) * 2
+        fields: dict[str, tuple[type, tuple[int, ...]]] = {
+            "tokens": (np.int64, (R,)),
+            "positions": (np.int64, (R,)),
+            "slots": (np.int64, (R,)),
+            "predict": (np.int64, (P,)),
+            "key_count_B": (np.int64, (B,)),
+            "mass_rows_BP": (np.int64, (B, M)),
+            "mass_weight_BP": (np.float32, (B, M)),
+            "block_sequence": (np.int32, (blocks,)),
+            "block_first": (np.int32, (blocks,)),
+            "block_rows": (np.int32, (blocks,)),
+            "page_table_BN": (np.int32, (B, -(-K // PAGE))),
+            "row_code_R": (np.int32, (R,)),
+        }
         if sizes.has_views:
-            names = ("key_searched_BK", "key_view_BK", "key_rank_BK", "key_row_BK")
-            self._shapes |= dict.fromkeys(names, (B, K))
-        self._lengths = [int(np.prod(shape)) for shape in self._shapes.values()]
-        self._steps = [-(-length // _ALIGNED) * _ALIGNED for length in self._lengths]
-        self.length = sum(self._steps)
+            fields |= {
+                "key_row_BK": (np.int64, (B, K)),
+                "key_from_BK": (np.int32, (B, K)),
+                "key_until_BK": (np.int32, (B, K)),
+                "key_mixed_BT": (np.int32, (B, tiles)),
+            }
+        if is_dense:
+            fields |= {
+                "rows_BW": (np.int64, (B, W)),
+                "row_count_B": (np.int64, (B,)),
+                "padded_R": (np.int64, (R,)),
+                "key_slots_BK": (np.int64, (B, K)),
+                "row_rank_R": (np.int64, (R,)),
+                "row_view_R": (np.int64, (R,)),
+            }
+        if is_dense and sizes.has_views:
+            names = ("key_searched_BK", "key_view_BK", "key_rank_BK")
+            fields |= dict.fromkeys(names, (np.int64, (B, K)))
+        self._places = []
+        self.length = 0
+        for name, (dtype, shape) in fields.items():
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            self._places.append((name, self.length, self.length + size, dtype, shape))
+            self.length += -(-size // ALIGNMENT) * ALIGNMENT
 
-    def split(self, buffer):
-        """name → view, of a numpy array or a tensor."""
-        views, start = {}, 0
-        for (name, shape), length, step in zip(
-            self._shapes.items(), self._lengths, self._steps, strict=True
-        ):
-            views[name] = buffer[start : start + length].reshape(shape)
-            start += step
-        return views
+    def split(self, buffer: Any) -> dict[str, Any]:
+        """name → view, of a numpy array or a tensor of bytes."""
+        is_tensor = isinstance(buffer, Tensor)
+        return {
+            name: buffer[start:end].view(_TORCH[dtype] if is_tensor else dtype).reshape(shape)
+            for name, start, end, dtype, shape in self._places
+        }
 
 
 def _write(
-    at: dict[str, np.ndarray],
+    layout: _Layout,
+    at: Mapping[str, np.ndarray],
     queries: Sequence[tuple[int, Query]],
     table: np.ndarray,
-    sizes: PassSizes,
 ) -> None:
     """Fill the host's views, padding included."""
+    sizes = layout.sizes
     asked = [query for _, query in queries]
     handles = np.array([handle for handle, _ in queries])
     counts = np.array([query.rows for query in asked])
     starts = counts.cumsum() - counts
     batch, rows = len(asked), int(counts.sum())
     sequences = np.repeat(np.arange(batch), counts)
-    numbers = np.arange(rows)
-    within = numbers - starts[sequences]
-
-    local, roles = _joined(asked, "slots"), _joined(asked, "roles")
-    ranks, views = _joined(asked, "ranks"), _VIEW_OF_ROLE[roles]
-    for name, values, padding in (
-        ("tokens", _joined(asked, "tokens"), 0),
-        ("positions", _joined(asked, "positions"), 0),
-        ("slots", table[handles[sequences], local], NO_SLOT),
-        # padding rows belong to no sequence: what they get is the first row's result
-        ("padded_R", sequences * sizes.width + within, 0),
-        ("row_rank_R", ranks, 0),
-        ("row_view_R", views, SLOT),
-    ):
-        at[name][:rows] = values
-        at[name][rows:] = padding
-
-    predict = [start + r for query, start in zip(asked, starts, strict=True) for r in query.predict]
-    at["predict"][: len(predict)] = predict
-    at["predict"][len(predict) :] = 0
-    at["rows_BW"].fill(0)
-    at["rows_BW"][sequences, within] = numbers
-    at["row_count_B"][:batch] = counts
-    at["row_count_B"][batch:] = 0
-
-    # keys are the positions' slots, then the scratch slots of this pass's views
+    local, roles, ranks = (_joined(asked, name) for name in ("slots", "roles", "ranks"))
+    views = _VIEW_OF_ROLE[roles]
     is_view = views != SLOT
+
+    def put(name: str, values: Any, padding: int) -> None:
+        at[name][: len(values)] = values
+        at[name][len(values) :] = padding
+
+    put("tokens", _joined(asked, "tokens"), 0)
+    put("positions", _joined(asked, "positions"), 0)
+    put("slots", table[handles[sequences], local], NO_SLOT)
+    put("row_code_R", 2 * ranks + (views == DRAFT_VIEW), 0)
+    predict = [row + start for query, start in zip(asked, starts.tolist(), strict=True)
+               for row in query.predict]  # fmt: skip
+    put("predict", predict, 0)
+    # keys are the positions' slots, then the scratch slots of this pass's views
     lengths = np.array([query.length for query in asked])
-    at["key_slots_BK"][:batch] = table[handles, : sizes.keys]
-    at["key_slots_BK"][batch:] = 0
-    at["key_count_B"][:batch] = lengths + np.bincount(sequences[is_view], minlength=batch)
-    at["key_count_B"][batch:] = 0
+    put("key_count_B", lengths + np.bincount(sequences[is_view], minlength=batch), 0)
+    put("page_table_BN", table[handles, : sizes.keys : PAGE] // PAGE, 0)
+    for name, values in zip(
+        ("block_sequence", "block_first", "block_rows"),
+        block_table(counts, layout.block_size),
+        strict=True,
+    ):
+        put(name, values, 0)
+    if sizes.mass:
+        _write_mass(at, asked, starts)
+    place = sequences[is_view], local[is_view]
     if sizes.has_views:
-        for name, padding in (
-            ("key_searched_BK", 0), ("key_view_BK", SLOT), ("key_rank_BK", 0), ("key_row_BK", -1),
-        ):  # fmt: skip
-            at[name].fill(padding)
+        at["key_row_BK"].fill(-1)
+        at["key_row_BK"][place] = np.flatnonzero(is_view)
+        _write_rules(at, asked, place, views[is_view], ranks[is_view])
+    if layout.is_dense:
+        numbers = np.arange(rows)
+        within = numbers - starts[sequences]
+        at["rows_BW"].fill(0)
+        at["rows_BW"][sequences, within] = numbers
+        put("row_count_B", counts, 0)
+        # padding rows belong to no sequence: what they get is the first row's result
+        put("padded_R", sequences * sizes.width + within, 0)
+        put("key_slots_BK", table[handles, : sizes.keys], 0)
+        put("row_rank_R", ranks, 0)
+        put("row_view_R", views, SLOT)
+    if layout.is_dense and sizes.has_views:
+        for name in ("key_searched_BK", "key_view_BK", "key_rank_BK"):
+            at[name].fill(0)
+        at["key_view_BK"][place] = views[is_view]
+        at["key_rank_BK"][place] = ranks[is_view]
         for number, query in enumerate(asked):
             for slot, rank in query.searched.items():
                 at["key_searched_BK"][number, slot] = rank
-        place = sequences[is_view], local[is_view]
-        at["key_view_BK"][place] = views[is_view]
-        at["key_rank_BK"][place] = ranks[is_view]
-        at["key_row_BK"][place] = numbers[is_view]
-    if sizes.mass:
-        at["mass_rows_BP"].fill(0)
-        weights = at["mass_weight_BP"].view(np.float32)
-        weights.fill(0.0)
-        weights = weights[: at["mass_rows_BP"].size].reshape(at["mass_rows_BP"].shape)
-        for number, query in enumerate(asked):
-            if query.wants_mass and (wanted := len(query.predict)):
-                at["mass_rows_BP"][number, :wanted] = query.predict
-                at["mass_rows_BP"][number, :wanted] += starts[number]
-                weights[number, :wanted] = 1.0 / wanted
 
 
-def _packed(at: dict[str, Tensor], sizes: PassSizes, is_padded: bool) -> Packed:
+def _write_mass(
+    at: Mapping[str, np.ndarray], asked: Sequence[Query], starts: np.ndarray
+) -> None:
+    """The rows whose attention mass is averaged, and their weights."""
+    rows, weights = at["mass_rows_BP"], at["mass_weight_BP"]
+    rows.fill(0)
+    weights.fill(0.0)
+    for number, query in enumerate(asked):
+        if query.wants_mass and (wanted := len(query.predict)):
+            rows[number, :wanted] = query.predict
+            rows[number, :wanted] += starts[number]
+            weights[number, :wanted] = 1.0 / wanted
+
+
+def _write_rules(
+    at: Mapping[str, np.ndarray],
+    asked: Sequence[Query],
+    place: tuple[np.ndarray, np.ndarray],
+    views: np.ndarray,
+    ranks: np.ndarray,
+) -> None:
+    """Who sees a key, as an interval of row codes: (from, until, mixed) of `Schedule`.
+
+    A slot searched at rank s is seen below code 2s, that is by rows of rank < s. The draft view of
+    rank j is seen from code 2j + 1 on: by draft views of rank j and by all rows of higher rank.
+    A mask view's interval is empty; only its own row sees it.
+    """
+    start, until, mixed = at["key_from_BK"], at["key_until_BK"], at["key_mixed_BT"]
+    start.fill(0)
+    until.fill(ALWAYS)
+    start[place] = np.where(views == DRAFT_VIEW, 2 * ranks + 1, 0)
+    until[place] = np.where(views == DRAFT_VIEW, ALWAYS, 0)
+    # tiles that end behind the last key are mixed, like those that hold a view
+    ends = np.arange(1, mixed.shape[1] + 1) * MASK_TILE
+    mixed[:] = ends > at["key_count_B"][:, None]
+    mixed[place[0], place[1] // MASK_TILE] = 1
+    for number, query in enumerate(asked):
+        for slot, rank in query.searched.items():
+            until[number, slot] = 2 * rank
+            mixed[number, slot // MASK_TILE] = 1
+
+
+def block_table(counts: np.ndarray, block_size: int) -> np.ndarray:
+    """Query blocks of sequences whose rows follow one another: [3, blocks] int32.
+
+    counts  rows of each sequence
+    Returns sequence, first row and number of rows of each block.
+
+    >>> block_table(np.array([3, 5]), 4).tolist()
+    [[0, 1, 1], [0, 3, 7], [3, 4, 1]]
+    """
+    per_sequence = -(-counts // block_size)
+    sequence = np.repeat(np.arange(len(counts)), per_sequence)
+    within = np.arange(len(sequence)) - (per_sequence.cumsum() - per_sequence)[sequence]
+    first = (counts.cumsum() - counts)[sequence] + within * block_size
+    rows = np.minimum(block_size, counts[sequence] - within * block_size)
+    return np.stack((sequence, first, rows)).astype(np.int32)
+
+
+def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packed:
     """The device's views as a pass."""
-    none = at["key_slots_BK"]  # stands for what nobody reads where there are no views
-    mass_rows = weights = None
-    if sizes.mass:
-        mass_rows = at["mass_rows_BP"]
-        weights = at["mass_weight_BP"].view(torch.float32)[: mass_rows.numel()]
-        weights = weights.view(mass_rows.shape)
+    sizes = layout.sizes
+    R, B, W, K = sizes.rows, sizes.sequences, sizes.width, sizes.keys
+    # what nobody reads has its shape and no memory of its own
+    nothing = at["key_count_B"][:1]
+
+    def dense(name: str, *shape: int) -> Tensor:
+        return at[name] if name in at else nothing.expand(shape)
+
     schedule = Schedule(
-        rows_BW=at["rows_BW"],
-        row_count_B=at["row_count_B"],
-        padded_R=at["padded_R"],
-        key_slots_BK=at["key_slots_BK"],
+        rows_BW=dense("rows_BW", B, W),
+        row_count_B=dense("row_count_B", B),
+        padded_R=dense("padded_R", R),
+        key_slots_BK=dense("key_slots_BK", B, K),
         key_count_B=at["key_count_B"],
-        row_rank_R=at["row_rank_R"],
-        row_view_R=at["row_view_R"],
-        key_searched_BK=at.get("key_searched_BK", none),
-        key_view_BK=at.get("key_view_BK", none),
-        key_rank_BK=at.get("key_rank_BK", none),
-        key_row_BK=at.get("key_row_BK", none),
+        row_rank_R=dense("row_rank_R", R),
+        row_view_R=dense("row_view_R", R),
+        key_searched_BK=dense("key_searched_BK", B, K),
+        key_view_BK=dense("key_view_BK", B, K),
+        key_rank_BK=dense("key_rank_BK", B, K),
+        key_row_BK=dense("key_row_BK", B, K),
         has_views=sizes.has_views,
         is_padded=is_padded,
-        mass_rows_BP=mass_rows,
-        mass_weight_BP=weights,
+        block_size=layout.block_size,
+        block_sequence=at["block_sequence"],
+        block_first=at["block_first"],
+        block_rows=at["block_rows"],
+        page_table_BN=at["page_table_BN"],
+        row_code_R=at["row_code_R"],
+        key_from_BK=at.get("key_from_BK"),
+        key_until_BK=at.get("key_until_BK"),
+        key_mixed_BT=at.get("key_mixed_BT"),
+        mass_rows_BP=at["mass_rows_BP"] if sizes.mass else None,
+        mass_weight_BP=at["mass_weight_BP"] if sizes.mass else None,
     )
     return Packed(at["tokens"], at["positions"], at["slots"], at["predict"], schedule)
 
 
-def _views(query: Query) -> int:
-    """How many rows write to scratch slots."""
-    return sum(slot >= query.length for slot in query.slots)
-
-
 def _is_ragged(queries: Sequence[tuple[int, Query]]) -> bool:
-    shapes = {(query.rows, query.length + _views(query)) for _, query in queries}
+    shapes = {(query.rows, query.length + view_count(query)) for _, query in queries}
     return len(shapes) > 1
 
 

@@ -12,7 +12,8 @@ from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.graphs import PassGraphs
 from flash_dllm.models.transformer import Transformer
-from flash_dllm.packing import PassBuffer, PassSizes, bucket, sequence_bucket
+from flash_dllm.packing import PassBuffer
+from flash_dllm.pass_sizes import PassSizes, bucket, sequence_bucket
 
 # rows of the largest pass that is padded and captured
 GRAPH_ROWS = 8192
@@ -45,6 +46,7 @@ class Workspace:
             request.sequences, slots, spec.n_layers, spec.n_kv_heads, spec.head_dim,
             model.dtype, model.device,
         )  # fmt: skip
+        group, is_dense = spec.n_heads // spec.n_kv_heads, model.impl == "torch"
         fixed = graphs = None
         if has_graphs:
             room = PassSizes(
@@ -56,8 +58,9 @@ class Workspace:
                 mass=bucket(slots),
                 has_views=True,
             )
-            fixed, graphs = PassBuffer(model.device, room), PassGraphs(model.device)
-        return cls(cache, PassBuffer(model.device), fixed, graphs, request)
+            fixed = PassBuffer(model.device, group, is_dense, room)
+            graphs = PassGraphs(model.device)
+        return cls(cache, PassBuffer(model.device, group, is_dense), fixed, graphs, request)
 
     def fits(self, request: SessionRequest) -> bool:
         """Whether another session's passes may run here, with the same graphs."""

@@ -9,7 +9,8 @@ from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch
 from flash_dllm.engine_protocol import SessionRequest
-from flash_dllm.packing import PassBuffer, PassSizes, bucket
+from flash_dllm.packing import PassBuffer
+from flash_dllm.pass_sizes import PassSizes, bucket
 from flash_dllm.query import Query, Role
 from tests.random_model import MASK
 from tests.test_decoder import PROMPT, STRATEGIES
@@ -135,6 +136,6 @@ def test_fields_start_at_multiples_of_16_bytes():
     packed = PassBuffer(torch.device("cpu")).fill(queries, torch.zeros(2, 48).long(), sizes)
     fields = [packed.tokens, packed.positions, packed.slots, packed.predict]
     fields += [value for value in vars(packed.schedule).values() if torch.is_tensor(value)]
-    assert len(fields) == 17
+    assert len(fields) == 25
     base = packed.tokens.data_ptr()
     assert all((field.data_ptr() - base) % 16 == 0 for field in fields)

@@ -17,6 +17,7 @@ from flash_dllm.models.base import ModelSpec
 from flash_dllm.packing import Packed
 from kernels import ops
 from kernels.reference import wide
+from kernels.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Transformer:
         spec, schedule, impl = self.spec, packed.schedule, self.impl
         eps, blocks = spec.rms_norm_eps, self.weights.blocks
         first, last = mass_layers or (0, spec.n_layers - 1)
-        mass = None
+        total = self._no_mass(schedule)
         hidden = F.embedding(packed.tokens, self.weights.embedding)
         normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl)
         for number, block in enumerate(blocks):
@@ -87,9 +88,8 @@ class Transformer:
                 packed.positions, packed.slots, keys, values, spec.n_heads, impl,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
-            if schedule.mass_rows_BP is not None and first <= number <= last:
-                own = ops.attention_mass(q, lse, keys, schedule, impl)
-                mass = own if mass is None else mass.add_(own)
+            if total is not None and first <= number <= last:
+                ops.add_attention_mass(q, lse, keys, schedule, total, impl)
             branch = ops.linear(out.reshape(len(hidden), -1), block.attn_out, impl)
             hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
             branch = ops.swiglu(normed, block.gate_up, block.down, impl)
@@ -102,4 +102,14 @@ class Transformer:
             hidden[predict], branch[predict], self.weights.final_norm, eps, impl
         )
         logits = ops.linear(deciding, self.weights.head, impl)
-        return logits, mass if mass is None else mass.div_(last - first + 1)
+        if total is None:
+            return logits, None
+        return logits, total.sum(1) / (spec.n_heads * (last - first + 1))
+
+    def _no_mass(self, schedule: Schedule) -> Tensor | None:
+        """Zeros [B, G, K] that the layers add their attention mass to, if it is asked for."""
+        if schedule.mass_rows_BP is None:
+            return None
+        batch, keys = schedule.key_slots_BK.shape
+        shape = batch, self.spec.n_kv_heads, keys
+        return torch.zeros(shape, dtype=wide(self.dtype), device=self.device)
