@@ -22,10 +22,12 @@ import argparse
 import gc
 import json
 import logging
+import statistics
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,7 +133,7 @@ class Bench:
     def draft(self, tracked: int) -> Query:
         """A draft pass of tracked + window rows."""
         canvas = self.canvas()
-        memory = FlashMemory(tuple(range(0, 4 * tracked, 4)), is_due=False)
+        memory = FlashMemory(self.tracked(tracked), is_due=False)
         cache = FlashCache(track_size=tracked)
         return cache.draft(memory, canvas, DraftAsk(canvas.window()), self.mask)
 
@@ -143,9 +145,13 @@ class Bench:
             tuple((p, 1000) for p in window[:DECIDED]),
             tuple((p, 1000) for p in window[DECIDED : DECIDED + searched]),
         )
-        memory = FlashMemory(tuple(range(0, 256, 4)), is_due=False)
-        cache = FlashCache(track_size=64, verify_rows=rows)
+        memory = FlashMemory(self.tracked(self.shape.tracked_128), is_due=False)
+        cache = FlashCache(track_size=self.shape.tracked_128, verify_rows=rows)
         return cache.verify(memory, canvas, ask, self.mask, [0.0] * canvas.length)
+
+    def tracked(self, count: int) -> tuple[int, ...]:
+        """So many prompt positions, evenly spread."""
+        return tuple(number * self.shape.prompt // count for number in range(count))
 
     @property
     def mask(self) -> int:
@@ -164,28 +170,31 @@ class Bench:
 
 
 def measure_passes(bench: Bench, section: str, kinds: dict[str, Query]) -> dict[str, Spread]:
-    """Device time (and wall time at batch 1) of each pass at each batch size."""
-    found = {}
-    views = 2 * bench.shape.window
+    """Device time (and wall time at batch 1 and 32) of each pass at each batch size."""
+    found: dict[str, Spread] = {}
     for batch in bench.batches:
-        session, handles = bench.session(batch, views)
-        for name, query in kinds.items():
-            asked = [(handle, query) for handle in handles]
-            facts = {
-                "batch": batch, "rows": batch * query.rows,
-                "logit_rows": batch * len(query.predict),
-            }  # fmt: skip
-            launch = lambda asked=asked, session=session: session.launch(asked, 0)
-            times = device_times(launch, bench.device, bench.repeats_at(batch))
-            found[f"{name}_b{batch}"] = spread = Spread.of(times)
-            bench.add(section, name, "ms", spread, **facts)
-            if batch in (1, 32):
-                answer = lambda asked=asked, session=session: session.answer(asked)
-                wall = Spread.of(wall_times(answer, bench.device, bench.repeats_at(batch)))
-                bench.add(section, f"{name}_wall", "ms", wall, **facts)
-        session.close()
-        del session
+        found |= measure_batch(bench, section, kinds, batch)
         bench.rest()
+    return found
+
+
+def measure_batch(
+    bench: Bench, section: str, kinds: dict[str, Query], batch: int
+) -> dict[str, Spread]:
+    """`measure_passes` at one batch size."""
+    session, handles = bench.session(batch, 2 * bench.shape.window)
+    found, repeats = {}, bench.repeats_at(batch)
+    for name, query in kinds.items():
+        asked = [(handle, query) for handle in handles]
+        rows, logit_rows = batch * query.rows, batch * len(query.predict)
+        facts = {"batch": batch, "rows": rows, "logit_rows": logit_rows}
+        times = device_times(partial(session.launch, asked, 0), bench.device, repeats)
+        found[f"{name}_b{batch}"] = spread = Spread.of(times)
+        bench.add(section, name, "ms", spread, **facts)
+        if batch in (1, 32):
+            wall = Spread.of(wall_times(partial(session.answer, asked), bench.device, repeats))
+            bench.add(section, f"{name}_wall", "ms", wall, **facts)
+    session.close()
     return found
 
 
@@ -232,14 +241,15 @@ def steps(bench: Bench) -> None:
         for name, strategy, schedule in (
             ("step_official", verify, verified), ("step_confidence", Confidence(0.9), drafted),
         ):  # fmt: skip
-            spread, tokens, in_passes = time_steps(bench, batch, strategy, schedule)
+            times, tokens, in_passes = time_steps(bench, batch, strategy, schedule)
+            spread = Spread.of(times)
             bench.rest()
             facts = {"batch": batch, "note": f"{tokens:.2f} tokens a step, acceptance scheduled"}
             bench.add("steps", name, "ms", spread, **facts)
-            speed = batch * tokens / spread.median * 1e3
+            mean = statistics.mean(times)
+            speed = batch * tokens / mean * 1e3
             bench.add("steps", f"{name}_speed", "tok/s", speed, **facts)
-            outside = spread.median - in_passes
-            bench.add("steps", f"{name}_outside_passes", "ms", outside, **facts)
+            bench.add("steps", f"{name}_outside_passes", "ms", mean - in_passes, **facts)
             if name == "step_official":
                 bench.keep(**{f"step_official_b{batch}_ms": spread.median})
                 bench.keep(**{f"tok_s_b{batch}": speed})
@@ -249,8 +259,8 @@ def steps(bench: Bench) -> None:
 
 def time_steps(
     bench: Bench, batch: int, strategy: DecodingStrategy, schedule: Schedule
-) -> tuple[Spread, float, float]:
-    """(ms a step of all sequences together, tokens a step of one, ms a step inside passes)."""
+) -> tuple[list[float], float, float]:
+    """(ms of each step of the whole batch, tokens a step of one sequence, ms inside passes)."""
     shape = bench.shape
     warmup, cycle = 4, len(VERIFIED)
     room = int(shape.answer / schedule.tokens_per_step) - warmup - 4
@@ -275,25 +285,30 @@ def time_steps(
         loop.close()
     times = [(end - begin) * 1e3 for begin, end in zip(marks, marks[1:], strict=False)]
     steps_counted = batch * len(times)
-    return Spread.of(times), tokens / steps_counted, seconds / steps_counted * 1e3
+    return times, tokens / steps_counted, seconds / steps_counted * 1e3
 
 
 def admission(bench: Bench) -> None:
     """The full pass that fills the cache: one sequence, and the two of a chunk."""
+    for batch in (1, 2):
+        bench.keep(**{f"admission_b{batch}_ms": admit(bench, batch).median})
+        bench.rest()
+
+
+def admit(bench: Bench, batch: int) -> Spread:
+    """The full pass of so many sequences at once, by the wall clock."""
     shape = bench.shape
     canvas = Canvas.start(bench.prompts(1)[0], bench.config(), shape.spec.eos_token_ids)
     query = FlashCache().draft(FlashMemory(), canvas, DraftAsk(canvas.window()), bench.mask)
-    for batch in (1, 2):
-        session, handles = bench.session(batch, 2 * shape.search)
-        asked = [(handle, query) for handle in handles]
-        repeats = max(5, bench.repeats // 4)
-        spread = Spread.of(wall_times(lambda: session.answer(asked), bench.device, repeats))
-        bench.add("admission", "full_pass", "ms", spread, batch=batch, rows=batch * query.rows,
-                  logit_rows=batch * len(query.predict))  # fmt: skip
-        bench.keep(**{f"admission_b{batch}_ms": spread.median})
-        session.close()
-        del session
-        bench.rest()
+    session, handles = bench.session(batch, 2 * shape.search)
+    asked = [(handle, query) for handle in handles]
+    repeats = max(5, bench.repeats // 4)
+    spread = Spread.of(wall_times(partial(session.answer, asked), bench.device, repeats))
+    rows, logit_rows = batch * query.rows, batch * len(query.predict)
+    bench.add("admission", "full_pass", "ms", spread, batch=batch, rows=rows,
+              logit_rows=logit_rows)  # fmt: skip
+    session.close()
+    return spread
 
 
 def memory(bench: Bench) -> None:
@@ -338,31 +353,24 @@ def ceilings(bench: Bench) -> None:
     count = (4 << 30) // 2 if is_gpu else 1 << 22
     source = torch.ones(count, dtype=torch.bfloat16, device=bench.device)
     target = torch.empty_like(source)
-    spread = Spread.of(device_times(lambda: target.copy_(source), bench.device, 10))
+    spread = Spread.of(device_times(partial(target.copy_, source), bench.device, 10))
     copy = 2 * 2 * count / (spread.median * 1e-3) / 1e12
     bench.add("ceilings", "copy", "TB/s", copy, impl="torch", note="read + written")
-    del source, target
     size = 8192 if is_gpu else 256
     left = torch.randn(size, size, dtype=torch.bfloat16, device=bench.device)
-    right = torch.randn_like(left)
-    spread = Spread.of(device_times(lambda: left @ right, bench.device, 20))
+    spread = Spread.of(device_times(partial(torch.mm, left, left), bench.device, 20))
     rate = 2 * size**3 / (spread.median * 1e-3) / 1e12
     bench.add("ceilings", "matmul", "TFLOP/s", rate, impl="torch", note=f"{size} cubed, bf16")
     bench.keep(copy_tb_s=copy, matmul_tflop_s=rate)
-    del left, right
-    bench.rest()
 
 
 def plain(bench: Bench, is_compiled: bool = False) -> None:
     """The bar: a plain torch forward of the draft pass's rows, same weights, same cache length."""
     shape = bench.shape
-    counts = {"128": shape.tracked_128, "144": shape.tracked_144}
     for batch in (b for b in bench.batches if b in (1, 8, 32)):
-        for name, tracked in counts.items():
+        for name, tracked in (("128", shape.tracked_128), ("144", shape.tracked_144)):
             rows = tracked + shape.window
             forward = PlainForward(bench.engine.model, batch, rows, shape, is_compiled)
-            facts = {"impl": "plain", "batch": batch, "rows": batch * rows,
-                     "logit_rows": batch * shape.window}  # fmt: skip
             label = "compiled" if is_compiled else "plain"
             modes: list[tuple[str, Callable[[], object]]] = []
             if not is_compiled:
@@ -370,11 +378,11 @@ def plain(bench: Bench, is_compiled: bool = False) -> None:
             if bench.device.type == "cuda":
                 modes.append(("graph", forward.captured()))
             for mode, work in modes:
-                times = device_times(work, bench.device, bench.repeats_at(batch))
-                spread = Spread.of(times)
-                bench.add("plain", f"{label}_{mode}_{name}", "ms", spread, **facts)
+                spread = Spread.of(device_times(work, bench.device, bench.repeats_at(batch)))
+                bench.add("plain", f"{label}_{mode}_{name}", "ms", spread, impl="plain",
+                          batch=batch, rows=batch * rows, logit_rows=batch * shape.window)
                 bench.keep(**{f"{label}_{mode}_{name}_b{batch}_ms": spread.median})
-            del forward, modes
+            del forward, modes, work
             bench.rest()
 
 
@@ -384,18 +392,21 @@ def compiled(bench: Bench) -> None:
 
 def varlen(bench: Bench) -> None:
     """One layer's attention: torch's packed attention against the scheduled one, no views."""
-    shape = bench.shape
     for batch in (b for b in bench.batches if b in (1, 8, 32)):
-        for name, tracked in (("128", shape.tracked_128), ("144", shape.tracked_144)):
-            session, handles = bench.session(batch, 0)
-            query = bench.draft(tracked)
-            rows = tracked + shape.window
-            facts = {"batch": batch, "rows": batch * rows}
-            for impl, times in varlen_times(session, handles, query, bench.repeats_at(batch)):
-                bench.add("varlen", f"attention_{name}", "ms", Spread.of(times), impl=impl, **facts)
-            session.close()
-            del session
-            bench.rest()
+        measure_attention(bench, batch)
+        bench.rest()
+
+
+def measure_attention(bench: Bench, batch: int) -> None:
+    """`varlen` at one batch size."""
+    shape = bench.shape
+    session, handles = bench.session(batch, 0)
+    for name, tracked in (("128", shape.tracked_128), ("144", shape.tracked_144)):
+        query = bench.draft(tracked)
+        for impl, times in varlen_times(session, handles, query, bench.repeats_at(batch)):
+            bench.add("varlen", f"attention_{name}", "ms", Spread.of(times), impl=impl,
+                      batch=batch, rows=batch * query.rows)  # fmt: skip
+    session.close()
 
 
 RUN: dict[str, Callable[[Bench], None]] = {
@@ -424,7 +435,8 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
 def main(arguments: list[str] | None = None) -> int:
     """Run the sections; one that fails is reported and the others go on. 1 if any failed."""
     options = options_of(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("flash_dllm.graphs").setLevel(logging.INFO)
     begin = time.perf_counter()
     bench = Bench(SHAPES[options.shape], options)
     print(f"{bench.shape.name}, impl {bench.impl}, {bench.table.circumstances}", flush=True)

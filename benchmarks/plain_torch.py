@@ -8,6 +8,7 @@ of the window. No confidences, no attention mass, no ragged batches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -42,6 +43,10 @@ def gated(gate_up: Tensor) -> Tensor:
     return F.silu(gate) * up
 
 
+def _as_it_is(function: Callable) -> Callable:
+    return function
+
+
 class PlainForward:
     """A draft pass of `rows` rows a sequence: `window` undecided ones and decided ones before."""
 
@@ -65,7 +70,9 @@ class PlainForward:
         )
         self._cos, self._sin = angle.cos().to(device, dtype), angle.sin().to(device, dtype)
         self._tokens = torch.randint(10, 1000, (batch, rows), device=device)
-        maker: Callable = torch.compile if is_compiled else lambda function: function
+        maker: Callable = partial(torch.compile, dynamic=False) if is_compiled else _as_it_is
+        if is_compiled:
+            torch.compiler.reset()  # each shape is compiled for itself
         self._norm, self._add_norm = maker(norm), maker(add_norm)
         self._rotate, self._gated = maker(rotate), maker(gated)
 

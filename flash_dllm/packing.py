@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flash_dllm.pass_sizes import PassSizes, view_count
+from flash_dllm.pass_sizes import PassSizes, bucket_step, view_count
 from flash_dllm.query import Query, Role
 from kernels.schedule import (
     ALWAYS,
@@ -84,6 +84,8 @@ class PassBuffer:
         self._group = group
         self._is_dense = is_dense
         self._layouts: dict[tuple[PassSizes, int], _Layout] = {}
+        # the host's and the device's views of a layout: making them costs more than filling them
+        self._views: dict[tuple[PassSizes, int], tuple[dict, dict]] = {}
         self._is_fixed = room is not None
         # the smallest blocks need the longest table
         self._allocate(_Layout(room, 1, room.rows, True).length if room is not None else 0)
@@ -93,6 +95,7 @@ class PassBuffer:
         self._host = torch.empty(length, dtype=torch.uint8, pin_memory=is_gpu)
         is_host = self._device.type == "cpu"
         self._copy = self._host if is_host else torch.empty_like(self._host, device=self._device)
+        self._views.clear()
 
     def fill(
         self,
@@ -110,20 +113,29 @@ class PassBuffer:
         is_padded = sizes is not None or _is_ragged(queries)
         sizes = sizes or PassSizes.of(queries)
         block_size = block_size or best_block_size(sizes.width, self._group)
-        layout = self._layouts.get((sizes, block_size))
+        key = sizes, block_size
+        layout = self._layouts.get(key)
         if layout is None:
-            rows_of_all = sizes.sequences * -(-sizes.width // block_size)
-            blocks = min(most_blocks(sizes.rows, sizes.sequences, block_size), rows_of_all)
-            layout = _Layout(sizes, block_size, blocks, self._is_dense)
-            self._layouts[sizes, block_size] = layout
+            layout = _Layout(sizes, block_size, _blocks(sizes, block_size), self._is_dense)
+            self._layouts[key] = layout
         if layout.length > len(self._host):
             if self._is_fixed:
                 raise RuntimeError(f"the pass {sizes} needs more room than was set apart for it")
             self._allocate(layout.length)
-        _write(layout, layout.split(self._host.numpy()), queries, table.numpy())
+        if key not in self._views:
+            self._views[key] = layout.split(self._host.numpy()), layout.split(self._copy)
+        on_host, on_device = self._views[key]
+        _write(layout, on_host, queries, table.numpy())
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)
-        return _packed(layout, layout.split(self._copy), is_padded)
+        return _packed(layout, on_device, is_padded)
+
+
+def _blocks(sizes: PassSizes, block_size: int) -> int:
+    """Room for the query blocks of any pass of these sizes, padding rows included."""
+    of_sequences = sizes.sequences * -(-sizes.width // block_size)
+    of_padding = -(-bucket_step(sizes.rows) // block_size)
+    return min(most_blocks(sizes.rows, sizes.sequences, block_size), of_sequences + of_padding)
 
 
 _TORCH = {np.int64: torch.int64, np.int32: torch.int32, np.float32: torch.float32}
@@ -219,9 +231,12 @@ def _write(
     lengths = np.array([query.length for query in asked])
     put("key_count_B", lengths + np.bincount(sequences[is_view], minlength=batch), 0)
     put("page_table_BN", table[handles, : sizes.keys : PAGE] // PAGE, 0)
+    # padding rows go with the last sequence: their results are never read, but they are numbers
+    in_blocks = counts.copy()
+    in_blocks[-1] += sizes.rows - rows
     for name, values in zip(
         ("block_sequence", "block_first", "block_rows"),
-        block_table(counts, layout.block_size),
+        block_table(in_blocks, layout.block_size),
         strict=True,
     ):
         put(name, values, 0)

@@ -66,8 +66,13 @@ def bucket(count: int) -> int:
     >>> [bucket(n) for n in (1, 32, 100, 144, 145, 1152, 4608, 4609)]
     [16, 32, 112, 144, 160, 1152, 4608, 5120]
     """
-    step = max(16, 1 << max(0, count.bit_length() - 4))
+    step = bucket_step(count)
     return -(-count // step) * step
+
+
+def bucket_step(count: int) -> int:
+    """The distance between buckets at this size."""
+    return max(16, 1 << max(0, count.bit_length() - 4))
 
 
 def sequence_bucket(count: int) -> int:
