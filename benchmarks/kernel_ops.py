@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,8 +30,16 @@ import torch.nn.functional as F  # noqa: E402
 import triton  # noqa: E402
 from torch import Tensor  # noqa: E402
 
-from kernels import confidence, reference, rms_norm, rope_cache, swiglu  # noqa: E402
-from kernels.skinny_gemm import MAX_ROWS, Tile, skinny_gemm, skinny_parts  # noqa: E402
+from kernels import (  # noqa: E402
+    confidence,
+    fused_qkv,
+    reference,
+    rms_norm,
+    rope_cache,
+    swiglu,
+)
+from kernels.routes import Tile  # noqa: E402
+from kernels.skinny_gemm import MAX_ROWS, skinny_gemm, skinny_parts  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "kernel_ops.csv"
 BYTES_PER_SECOND, OPERATIONS_PER_SECOND = 4.3e12, 790e12
@@ -151,44 +160,76 @@ def torch_swiglu(gate_up: Tensor) -> Tensor:
     return F.silu(gate) * up
 
 
+# candidates of the single kernel: (rows of a tile, columns of K, stages, warps, descriptors)
+FUSED_TILES = (
+    fused_qkv.Tile(64, 64, 5, 4, True), fused_qkv.Tile(64, 128, 3, 4, True),
+    fused_qkv.Tile(128, 64, 4, 8, True), fused_qkv.Tile(128, 64, 3, 8, True),
+    fused_qkv.Tile(128, 128, 3, 8, True), fused_qkv.Tile(128, 64, 4, 8, False),
+)  # fmt: skip
+# candidates of skinny_gemm before rope_cache
+QKV_TILES = (
+    Tile(128, 64, 1, 5, 8, True), Tile(128, 128, 1, 3, 8, True), Tile(128, 64, 1, 3, 8, True),
+    Tile(64, 64, 1, 4, 4, True), Tile(256, 64, 2, 4, 8, True),
+)  # fmt: skip
+
+
+def tile_name(tile: Tile | fused_qkv.Tile) -> str:
+    return "x".join(str(int(value)) for value in tile)
+
+
 def project_cases() -> Iterator[Case]:
     """QKV product, rotation and cache write by each route, and what follows the product alone."""
     copies = copies_of(2 * 3 * D * D)
     weights = [random(3 * D, D, scale=D**-0.5) for _ in range(copies)]
+    angle = torch.rand(4096, SIZE // 2, device=DEVICE) * 6.28
+    cos, sin = angle.cos(), angle.sin()
     for rows in ROWS:
         hidden = random(rows, D)
-        angle = torch.rand(4096, SIZE // 2, device=DEVICE) * 6.28
-        cos, sin = angle.cos(), angle.sin()
         positions = torch.randint(4096, (rows,), device=DEVICE)
         slots = torch.randperm(2 * rows, device=DEVICE)[:rows]
         caches = torch.zeros(copies, 2, 2 * rows, HEADS, SIZE, dtype=DTYPE, device=DEVICE)
-        product = F.linear(hidden, weights[0])
+        rest = [(None, None, cos, sin, positions, slots, *cache, HEADS) for cache in caches]
+        wide_cache = caches[0].float()
         exact = reference.project_and_cache(
-            hidden.float(), weights[0].float(), None, None, cos, sin, positions, slots,
-            *caches[0].float().unbind(0), HEADS,
+            hidden.float(), weights[0].float(), *rest[0][:6], *wide_cache, HEADS
         )
 
-        def after(qkv: Tensor, i: int, rest=(cos, sin, positions, slots), caches=caches) -> Tensor:
-            return rope_cache.rope_cache(qkv, None, None, *rest, *caches[i].unbind(0), HEADS)
-
-        def torch_twin(i: int, hidden=hidden, rest=(cos, sin, positions, slots), caches=caches):
-            return reference.project_and_cache(
-                hidden, weights[i], None, None, *rest, *caches[i].unbind(0), HEADS
-            )
-
         case = Case("rope_cache", rows, 12 * rows * D, 0, copies)
-        case.variants.append(Variant("triton", lambda i, q=product, f=after: f(q, i)))
+        product = F.linear(hidden, weights[0])
+        case.variants.append(Variant("triton", walking(rope_cache.rope_cache, [product], rest)))
         yield case
+
         case = Case(
             "project_and_cache", rows, 2 * (3 * D * D + 4 * rows * D), 6 * rows * D * D, copies
         )
-        variants: list[tuple[str, Call]] = [
-            ("torch", torch_twin),
-            ("cublas+rope_cache", lambda i, h=hidden, f=after: f(F.linear(h, weights[i]), i)),
+        ways: list[tuple[str, Callable[..., Tensor]]] = [
+            ("torch", reference.project_and_cache),
+            ("cublas+rope_cache", partial(product_then_rope, F.linear)),
         ]
-        for name, call in variants:
+        for tile in FUSED_TILES:
+            ways.append(
+                (f"fused_qkv {tile_name(tile)}", partial(fused_qkv.fused_qkv, tile=tile))
+            )
+        for tile in QKV_TILES if rows <= MAX_ROWS else ():
+            multiply = partial(skinny_gemm, tile=tile)
+            ways.append(
+                (f"skinny {tile_name(tile)}+rope_cache", partial(product_then_rope, multiply))
+            )
+        for name, way in ways:
+            call = walking(way, [hidden], [(w, *r) for w, r in zip(weights, rest, strict=True)])
             case.variants.append(Variant(name, call, relative_error(call(0), exact)))
         yield case
+
+
+def product_then_rope(multiply: Callable[..., Tensor], hidden: Tensor, weight: Tensor, *rest):
+    return rope_cache.rope_cache(multiply(hidden, weight), *rest)
+
+
+def walking(
+    function: Callable[..., Tensor], fixed: list[Tensor], copies: list[tuple]
+) -> Callable[[int], Tensor]:
+    """A call whose last arguments are those of the i-th copy."""
+    return lambda i: function(*fixed, *copies[i])
 
 
 def sweep_tiles(n: int, is_gated: bool) -> Iterator[Tile]:
@@ -253,7 +294,7 @@ def add_tile(
     case: Case, tile: Tile, hidden: Tensor, weights: list[Tensor], truth: Tensor, is_gated: bool
 ) -> None:
     """One tile of skinny_gemm, and with splits also its parts alone (the sum fused elsewhere)."""
-    name = "x".join(str(int(value)) for value in tile)
+    name = tile_name(tile)
     try:
         error = relative_error(skinny_gemm(hidden, weights[0], tile, is_gated), truth)
     except triton.runtime.errors.OutOfResources as failure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from kernels import reference
+from kernels import reference, routes
 from kernels.reference import HeadNorms
 from kernels.schedule import Schedule
 
@@ -90,8 +90,13 @@ def project_and_cache(
     value_cache: Tensor,
     n_heads: int,
     impl: str,
+    route: str = "auto",
 ) -> Tensor:
-    """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place."""
+    """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place.
+
+    `route` chooses between the two ways of impl="triton"; what "auto" runs says
+    `routes.qkv_route`.
+    """
     n_kv_heads, head_dim = key_cache.shape[1:]
     expected = ((n_heads + 2 * n_kv_heads) * head_dim, hidden.shape[1])
     if tuple(weight.shape) != expected or not len(slots) == len(positions) == len(hidden):
@@ -106,12 +111,14 @@ def project_and_cache(
                 key_cache, value_cache, n_heads,
             )
         case "triton":
-            from kernels import rope_cache as kernel
+            rest = (bias, head_norms, cos, sin, positions, slots, key_cache, value_cache, n_heads)
+            if routes.qkv_route(len(hidden), head_dim, hidden.device, route) == routes.FUSED_QKV:
+                from kernels.fused_qkv import fused_qkv
 
-            return kernel.rope_cache(
-                linear(hidden, weight, impl), bias, head_norms, cos, sin, positions, slots,
-                key_cache, value_cache, n_heads,
-            )
+                return fused_qkv(hidden, weight, *rest)
+            from kernels.rope_cache import rope_cache
+
+            return rope_cache(linear(hidden, weight, impl), *rest)
     raise _no_kernel("project_and_cache", impl)
 
 
@@ -147,8 +154,15 @@ def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
             f"linear: hidden {tuple(hidden.shape)} does not fit weight {tuple(weight.shape)}"
         )
     match impl:
-        case "torch" | "triton":
+        case "torch":
             return reference.linear(hidden, weight)
+        case "triton":
+            tile = routes.product_tile(hidden, weight)
+            if tile is None:
+                return reference.linear(hidden, weight)
+            from kernels.skinny_gemm import skinny_gemm
+
+            return skinny_gemm(hidden, weight, tile)
     raise _no_kernel("linear", impl)
 
 
@@ -162,6 +176,11 @@ def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
         case "torch":
             return reference.swiglu(hidden, gate_up, down)
         case "triton":
+            tile = routes.product_tile(hidden, gate_up, is_gated=True)
+            if tile is not None:
+                from kernels.skinny_gemm import skinny_gemm
+
+                return linear(skinny_gemm(hidden, gate_up, tile, is_gated=True), down, impl)
             from kernels import swiglu as kernel
 
             return linear(kernel.swiglu(linear(hidden, gate_up, impl)), down, impl)

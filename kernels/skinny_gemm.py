@@ -12,8 +12,6 @@ fixed order by whoever reads them (`parts`), or by a second kernel.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 import triton
 import triton.language as tl
@@ -21,19 +19,9 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.contract import check, power_of_two
+from kernels.routes import Tile
 
 MAX_ROWS = 256
-
-
-class Tile(NamedTuple):
-    """One configuration; `block_n` counts weight rows, of a gated product those of each half."""
-
-    block_n: int = 128
-    block_k: int = 64
-    splits: int = 1
-    stages: int = 4
-    warps: int = 8
-    uses_tma: bool = False
 
 
 @triton.jit
