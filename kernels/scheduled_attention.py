@@ -28,7 +28,7 @@ LN_2 = tl.constexpr(0.6931471805599453)
 # a finite start of the running maximum: with -inf, exp2(-inf - -inf) of a hidden row would be NaN
 FLOOR = tl.constexpr(-3.0e38)
 # integers that change from pass to pass must not compile new variants
-_PLAIN = ["n_rows", "n_heads", "n_pages", "n_keys", "n_flags"]
+_PLAIN = ["n_rows", "n_heads", "n_pages", "n_keys", "n_flags", "n_parts"]
 _TABLES = [
     "block_sequence", "block_first", "block_rows", "page_table", "key_count", "row_code",
     "key_from", "key_until", "key_row", "key_mixed",
@@ -112,12 +112,12 @@ def attend_kernel(
     block_sequence, block_first, block_rows,
     page_table, key_count, row_code, key_from, key_until, key_row, key_mixed,
     stride_q_row, stride_q_head, stride_slot, stride_kv_head,
-    n_rows, n_heads, n_pages, n_keys, n_flags, scale,
+    n_rows, n_heads, n_pages, n_keys, n_flags, n_parts, scale,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr,
     MAIN: tl.constexpr, TAIL: tl.constexpr, BLOCK_N: tl.constexpr,
-    SPLITS: tl.constexpr, HAS_VIEWS: tl.constexpr, PAGE: tl.constexpr, MASK_TILE: tl.constexpr,
+    HAS_VIEWS: tl.constexpr, PAGE: tl.constexpr, MASK_TILE: tl.constexpr,
 ):  # fmt: skip
-    """See the file's docstring; with SPLITS > 1, out and lse are fp32 and carry the parts first."""
+    """See the file's docstring. out [parts, R, H, E] (fp32 if there are several), lse likewise."""
     block = tl.program_id(0)
     kv_head = tl.program_id(1)
     part = tl.program_id(2)
@@ -147,7 +147,7 @@ def attend_kernel(
         tail_acc = tl.zeros([TAIL, BLOCK_E], tl.float32)
 
     # the share of this part follows from the sequence's own keys, not from the batch's longest
-    share = tl.cdiv(tl.cdiv(n_own, BLOCK_N), SPLITS) * BLOCK_N
+    share = tl.cdiv(tl.cdiv(n_own, BLOCK_N), n_parts) * BLOCK_N
     low = part * share
     high = tl.minimum(low + share, n_own)
     n = tl.arange(0, BLOCK_N)
@@ -202,10 +202,9 @@ def attend_kernel(
                 tail_scores, values, tail_peak, tail_total, tail_acc, scale
             )
 
-    if SPLITS > 1:
-        skipped = part.to(tl.int64) * n_rows * n_heads
-        out_ptr += skipped * HEAD_DIM
-        lse_ptr += skipped
+    before = part.to(tl.int64) * n_rows * n_heads
+    out_ptr += before * HEAD_DIM
+    lse_ptr += before
     _store_tile(
         out_ptr, lse_ptr, rows, heads, is_row, n_heads, peak, total, acc, HEAD_DIM, BLOCK_E
     )
@@ -280,25 +279,22 @@ def scheduled_attention(
         part_out = torch.empty((splits, *q.shape), dtype=torch.float32, device=q.device)
         part_lse = torch.empty((splits, *lse.shape), dtype=torch.float32, device=q.device)
     block_e = max(16, triton.next_power_of_2(head_dim))
+    has_views = schedule.has_views
     # a pass without views has no such tables, and its variant of the kernel never reads them
     absent = schedule.page_table_BN
-    has_views = schedule.has_views
+    rules = (schedule.key_from_BK, schedule.key_until_BK, schedule.key_mixed_BT)
+    start, until, mixed = (absent if rule is None else rule for rule in rules)
     attend_kernel[(blocks, n_kv_heads, splits)](
         q, key_cache, value_cache, part_out, part_lse,
         schedule.block_sequence, schedule.block_first, schedule.block_rows,
         schedule.page_table_BN, schedule.key_count_B,
-        schedule.row_code_R if has_views else absent,
-        schedule.key_from_BK if has_views else absent,
-        schedule.key_until_BK if has_views else absent,
-        schedule.key_row_BK if has_views else absent,
-        schedule.key_mixed_BT if has_views else absent,
+        schedule.row_code_R, start, until, schedule.key_row_BK, mixed,
         q.stride(0), q.stride(1), key_cache.stride(0), key_cache.stride(1),
-        n_rows, n_heads, schedule.page_table_BN.shape[1], keys,
-        schedule.key_mixed_BT.shape[1] if has_views else 0,
+        n_rows, n_heads, schedule.page_table_BN.shape[1], keys, mixed.shape[1], splits,
         head_dim**-0.5 * LOG2_E,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=block_e,
         MAIN=min(rows, 128), TAIL=TAIL_ROWS if rows > 128 else 0, BLOCK_N=tile.keys,
-        SPLITS=splits, HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
+        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     if splits > 1:
