@@ -141,8 +141,10 @@ def measure(bench: Bench, name: str, repeats: int) -> list[dict]:
         true = sdpa(q[:rows].float(), *gathered)
         check = float((out[:rows].float() - true).norm() / true.norm())
         assert check < 1e-2, f"{name}: the kernel is wrong by {check}"
-    tile = attention_tile(gpu(q)[0], tile_rows(schedule.block_size, bench.heads // bench.kv_heads),
-                          bench.size, 2)  # fmt: skip
+    group = bench.heads // bench.kv_heads
+    tile = attention_tile(
+        gpu(q)[0], tile_rows(schedule.block_size, group), bench.size, 2, schedule.has_views
+    )
     programs = len(schedule.block_rows) * bench.kv_heads
     splits = key_splits(programs, keys, tile, gpu(q)[1])
     row("attention, triton", lambda i: scheduled_attention(q, *bench.layer(i), schedule),
@@ -183,7 +185,7 @@ def sweep(bench: Bench, name: str, repeats: int) -> list[dict]:
     rows, results = query.rows, []
     group = bench.heads // bench.kv_heads
     shapes = {
-        144: [(128, 8, 2), (128, 8, 3), (64, 8, 3), (64, 8, 4), (64, 4, 3), (32, 8, 4)],
+        144: [(128, 8, 2), (64, 8, 2), (64, 8, 3), (64, 8, 4), (32, 8, 4)],
         128: [(128, 8, 2), (128, 8, 3), (64, 8, 3), (64, 8, 4), (64, 4, 2), (64, 4, 3)],
         64: [(64, 4, 2), (64, 4, 3), (128, 4, 2), (64, 4, 4)],
         32: [(64, 4, 2), (64, 4, 3), (64, 4, 4), (128, 4, 2), (32, 4, 4)],

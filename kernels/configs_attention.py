@@ -29,7 +29,7 @@ _HALF: dict[int, dict[int, Tile]] = {
         32: Tile(64, 4, 3, 2),
         64: Tile(64, 4, 3, 2),
         128: Tile(128, 8, 2),
-        144: Tile(128, 8, 3),
+        144: Tile(128, 8, 2),
     },
     # 163 KB
     80: {
@@ -48,6 +48,8 @@ _HALF: dict[int, dict[int, Tile]] = {
         144: Tile(32, 8, 3),
     },
 }
+# passes with views need more registers, which a tail doesn't leave: fewer keys instead of spills
+_HALF_VIEWS = {90: {144: Tile(64, 8, 3)}, 80: {144: Tile(32, 8, 3)}}
 # fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
 # plain multiply-adds, correct and slow
 _FULL = Tile(16, 8, 1)
@@ -62,11 +64,16 @@ def gpu_class(capability: tuple[int, int]) -> int:
     return 75 if capability < (8, 0) else 86
 
 
-def attention_tile(capability: tuple[int, int], rows: int, head_dim: int, itemsize: int) -> Tile:
+def attention_tile(
+    capability: tuple[int, int], rows: int, head_dim: int, itemsize: int, has_views: bool
+) -> Tile:
     """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number."""
     if itemsize > 2 or gpu_class(capability) == 75:
         return _FULL
-    tile = _HALF[gpu_class(capability)][rows]
+    kind = gpu_class(capability)
+    tile = _HALF[kind][rows]
+    if has_views:
+        tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
     if head_dim > 128:  # twice the bytes per key
         return Tile(max(16, tile.keys // 2), tile.warps, tile.stages, 1)
     return tile

@@ -56,7 +56,7 @@ def attend(
 ):  # fmt: skip
     """`attend_kernel` for `rows` tile rows, with the table's tile or another."""
     size = 4 if half == "fp32" else 2
-    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size)
+    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size, has_views)
     return compile_kernel(
         attend_kernel, arch, half, tile.warps, tile.stages,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=head_dim, MAIN=min(rows, 128),
