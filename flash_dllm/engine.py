@@ -98,7 +98,9 @@ class ModelSession:
     def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
         """One pass. `seconds` covers host work and device work of the whole launch."""
         started = time.perf_counter()
-        packed = pack(queries, self._cache.table, self._model.device)
+        spec = self._model.spec
+        group = spec.n_heads // spec.n_kv_heads
+        packed = pack(queries, self._cache.table, self._model.device, group)
         logits, mass = self._model.forward(packed, self._cache, self._request.mass_layers)
         noise = None
         if self._request.temperature > 0:

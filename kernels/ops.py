@@ -6,6 +6,10 @@ never answered by another implementation. Tolerances of a kernel stand here, bes
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
+
 import torch
 from torch import Tensor
 
@@ -25,8 +29,33 @@ def tolerated_error(torch_error: float, truth_norm: float, dtype: torch.dtype) -
 
 
 def available_impls(device: str) -> tuple[str, ...]:
-    """The implementations that can run on a device type ("cpu", "cuda", "mps")."""
-    return ("torch",)
+    """The implementations that can run on a device type ("cpu", "cuda", "mps").
+
+    Triton needs Linux, its package and a GPU of compute capability 7.5 or more; its interpreter
+    (TRITON_INTERPRET=1, for tests) also runs on the CPU.
+    """
+    return IMPLS if _why_no_triton(device) is None else ("torch",)
+
+
+def _why_no_triton(device: str) -> str | None:
+    """Why impl="triton" can't run on this device type, or None if it can. Imports nothing."""
+    if sys.platform != "linux":
+        return "needs Linux"
+    if importlib.util.find_spec("triton") is None:
+        return "needs the package triton"
+    if device == "cpu" and _is_interpreted():
+        return None
+    if device != "cuda" or not torch.cuda.is_available():
+        return "needs a CUDA device"
+    capability = torch.cuda.get_device_capability()
+    if capability < (7, 5):
+        return f"needs compute capability 7.5 or more, and this GPU has {capability}"
+    return None
+
+
+def _is_interpreted() -> bool:
+    """Whether Triton runs kernels in its interpreter; the variable is Triton's own."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def resolve_impl(impl: str, device: str) -> str:
@@ -37,13 +66,13 @@ def resolve_impl(impl: str, device: str) -> str:
     """
     if impl not in ("auto", *IMPLS):
         raise ValueError(f"impl must be one of auto, {', '.join(IMPLS)}, got {impl!r}")
-    available = available_impls(device)
-    if impl == "auto":
-        return available[-1]
-    if impl not in available:
-        raise RuntimeError(
-            f"impl={impl!r} is not available on {device}; use impl='torch' on this machine"
-        )
+    if impl == "torch":
+        return impl
+    reason = _why_no_triton(device)
+    if impl == "auto":  # the interpreter is for tests, nobody's first choice
+        return "triton" if reason is None and device == "cuda" else "torch"
+    if reason is not None:
+        raise RuntimeError(f"impl='triton' {reason}; use impl='torch' on this machine")
     return impl
 
 
@@ -134,6 +163,10 @@ def scheduled_attention(
     match impl:
         case "torch":
             return reference.scheduled_attention(q, key_cache, value_cache, schedule)
+        case "triton":
+            from kernels import scheduled_attention as kernel
+
+            return kernel.scheduled_attention(q, key_cache, value_cache, schedule)
     raise _no_kernel("scheduled_attention", impl)
 
 
@@ -144,7 +177,31 @@ def attention_mass(
     match impl:
         case "torch":
             return reference.attention_mass(q, lse, key_cache, schedule)
+        case "triton":
+            from kernels import attention_mass as kernel
+
+            return kernel.attention_mass(q, lse, key_cache, schedule)
     raise _no_kernel("attention_mass", impl)
+
+
+def add_attention_mass(
+    q: Tensor, lse: Tensor, key_cache: Tensor, schedule: Schedule, total: Tensor, impl: str
+) -> None:
+    """See `reference.add_attention_mass`; writes `total` in place."""
+    expected = (len(schedule.key_count_B), key_cache.shape[1], schedule.key_slots_BK.shape[1])
+    if tuple(total.shape) != expected or not total.is_contiguous():
+        raise ValueError(
+            f"add_attention_mass: total must be contiguous and {expected}, got "
+            f"{tuple(total.shape)}, strides {total.stride()}"
+        )
+    match impl:
+        case "torch":
+            return reference.add_attention_mass(q, lse, key_cache, schedule, total)
+        case "triton":
+            from kernels import attention_mass as kernel
+
+            return kernel.add_attention_mass(q, lse, key_cache, schedule, total)
+    raise _no_kernel("add_attention_mass", impl)
 
 
 def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:

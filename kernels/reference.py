@@ -152,8 +152,24 @@ def attention_mass(
     Probabilities come back from the saved log-sum-exp. Each sequence's row sums to 1 (the mass
     rows of a draft pass see every slot), or to 0 where it wants none.
     """
+    return _mass_by_kv_head(q_RHE, lse_RH, key_cache, schedule).sum(1) / q_RHE.shape[1]
+
+
+def add_attention_mass(
+    q_RHE: Tensor, lse_RH: Tensor, key_cache: Tensor, schedule: Schedule, total_BGK: Tensor
+) -> None:
+    """Add one layer's mass to `total_BGK` (fp32, or fp64 as q), summed over a kv head's queries.
+
+    After L layers, `total.sum(1) / (H · L)` is the mean of their `attention_mass`.
+    """
+    total_BGK += _mass_by_kv_head(q_RHE, lse_RH, key_cache, schedule)
+
+
+def _mass_by_kv_head(
+    q_RHE: Tensor, lse_RH: Tensor, key_cache: Tensor, schedule: Schedule
+) -> Tensor:
+    """[B, G, K]: weighted over the wanted rows, summed over the query heads of a kv head."""
     assert schedule.mass_rows_BP is not None and schedule.mass_weight_BP is not None
-    n_heads = q_RHE.shape[1]
     n_kv_heads = key_cache.shape[1]
     rows_BP = schedule.mass_rows_BP
     batch, wanted = rows_BP.shape
@@ -163,8 +179,8 @@ def attention_mass(
     keys = torch.arange(scores.shape[-1], device=scores.device)
     is_key = keys < schedule.key_count_B[:, None]
     probability = (scores - lse).exp_().masked_fill_(~is_key[:, None, None, :], 0.0)
-    by_row = probability.view(batch, n_heads, wanted, -1).sum(1)  # [B, P, K]
-    return torch.einsum("bpk,bp->bk", by_row, schedule.mass_weight_BP.to(by_row.dtype)) / n_heads
+    by_row = probability.view(batch, n_kv_heads, -1, wanted, scores.shape[-1]).sum(2)
+    return torch.einsum("bgpk,bp->bgk", by_row, schedule.mass_weight_BP.to(by_row.dtype))
 
 
 def _scores(q_RHE: Tensor, key_cache: Tensor, schedule: Schedule, rows_BW: Tensor) -> Tensor:

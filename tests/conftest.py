@@ -2,14 +2,14 @@
 
 import os
 
+import torch
+
+# without a GPU, Triton's interpreter; it must be chosen before the kernels are imported
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
-import torch
-
-# without a GPU the kernels run in Triton's interpreter, chosen before they are imported
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from tests.random_model import llada_config, random_tensors, write_checkpoint
 

@@ -1,0 +1,107 @@
+"""Tile sizes of the attention kernels: a small table by class of GPU, no search at run time.
+
+Chosen from what the compiler reports (registers, shared memory, spills; `tests/kernels` asserts it)
+and then by measurement on the classes we have; `benchmarks/kernel_attention.py --sweep` measures
+the neighbours of an entry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tile:
+    """keys per step, warps per program, stages of the software pipeline, programs that fit on
+    one multiprocessor (for the number of key splits)."""
+
+    keys: int
+    warps: int
+    stages: int
+    resident: int = 1
+
+
+# class → rows of the tile → tile, for 16-bit inputs and heads of at most 128
+_HALF: dict[int, dict[int, Tile]] = {
+    # 227 KB of shared memory; from 64 rows on the products are wgmma
+    90: {
+        16: Tile(64, 4, 3, 2),
+        32: Tile(64, 4, 3, 2),
+        64: Tile(64, 4, 3, 2),
+        128: Tile(128, 8, 2),
+        144: Tile(128, 8, 2),
+    },
+    # 163 KB
+    80: {
+        16: Tile(64, 4, 3, 2),
+        32: Tile(64, 4, 3, 2),
+        64: Tile(64, 4, 3, 2),
+        128: Tile(64, 8, 3),
+        144: Tile(64, 8, 3),
+    },
+    # 99 KB: sm_86, sm_89, sm_12x
+    86: {
+        16: Tile(64, 4, 2),
+        32: Tile(64, 4, 2),
+        64: Tile(64, 4, 2),
+        128: Tile(32, 8, 3),
+        144: Tile(32, 8, 3),
+    },
+}
+# passes with views need more registers, which a tail doesn't leave: fewer keys instead of spills
+_HALF_VIEWS = {90: {144: Tile(64, 8, 3)}, 80: {144: Tile(32, 8, 3)}}
+# fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
+# plain multiply-adds, correct and slow
+_FULL = Tile(16, 8, 1)
+
+
+def gpu_class(capability: tuple[int, int]) -> int:
+    """The key of the table for a compute capability."""
+    if capability[0] in (9, 10, 11):
+        return 90
+    if capability == (8, 0):
+        return 80
+    return 75 if capability < (8, 0) else 86
+
+
+def attention_tile(
+    capability: tuple[int, int], rows: int, head_dim: int, itemsize: int, has_views: bool
+) -> Tile:
+    """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number."""
+    if itemsize > 2 or gpu_class(capability) == 75:
+        return _FULL
+    kind = gpu_class(capability)
+    tile = _HALF[kind][rows]
+    if has_views:
+        tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
+    if head_dim > 128:  # twice the bytes per key
+        return Tile(max(16, tile.keys // 2), tile.warps, tile.stages, 1)
+    return tile
+
+
+def mass_tile(capability: tuple[int, int], head_dim: int, itemsize: int) -> tuple[int, Tile]:
+    """(rows per step, tile) of `attention_mass`."""
+    if itemsize > 2 or gpu_class(capability) == 75:
+        return 32, Tile(32, 8, 1)
+    if gpu_class(capability) == 90 and head_dim <= 128:
+        return 64, Tile(128, 4, 2)
+    return 64, Tile(64, 4, 2)
+
+
+def key_splits(programs: int, keys: int, tile: Tile, processors: int) -> int:
+    """How many programs share the keys of one query block; from shapes alone.
+
+    No split once 80 % of the chip is busy; otherwise the fewest parts within 85 % of the best use
+    of whole waves, with two steps a part at least (the rule of FlashAttention 3, our limits).
+    """
+    slots = processors * tile.resident
+    most = min(8, keys // (2 * tile.keys))
+    if programs >= 0.8 * slots or most < 2:
+        return 1
+
+    def use(parts: int) -> float:
+        waves = programs * parts / slots
+        return waves / -(-programs * parts // slots)
+
+    best = max(use(parts) for parts in range(1, most + 1))
+    return next(parts for parts in range(1, most + 1) if use(parts) >= 0.85 * best)
