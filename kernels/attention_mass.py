@@ -90,8 +90,8 @@ def add_attention_mass(
     n_heads, head_dim = q.shape[1:]
     n_kv_heads = key_cache.shape[1]
     batch, keys = schedule.key_slots_BK.shape
-    block_m, tile = tile or mass_tile(gpu(q)[0], head_dim, q.element_size())
-    mass_kernel[(triton.cdiv(keys, tile.keys), n_kv_heads, batch)](
+    block_m, shape = tile or mass_tile(gpu(q)[0], head_dim, q.element_size())
+    mass_kernel[(triton.cdiv(keys, shape.keys), n_kv_heads, batch)](
         q, lse, key_cache, total,
         rows_BP, weight_BP, schedule.page_table_BN, schedule.key_count_B,
         q.stride(0), q.stride(1), key_cache.stride(0), key_cache.stride(1),
@@ -99,8 +99,8 @@ def add_attention_mass(
         head_dim**-0.5 * LOG2_E, LOG2_E,
         GROUP=n_heads // n_kv_heads, HEAD_DIM=head_dim,
         BLOCK_E=max(16, triton.next_power_of_2(head_dim)),
-        BLOCK_M=block_m, BLOCK_N=tile.keys, PAGE=PAGE,
-        num_warps=tile.warps, num_stages=tile.stages,
+        BLOCK_M=block_m, BLOCK_N=shape.keys, PAGE=PAGE,
+        num_warps=shape.warps, num_stages=shape.stages,
     )  # fmt: skip
 
 

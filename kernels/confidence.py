@@ -16,7 +16,7 @@ from kernels.contract import INTERPRETER, architecture, check, power_of_two
 
 TILE = 4096
 # small, so that the interpreter's short vocabularies have borders inside
-INTERPRETER_TILE = 64
+INTERPRETER_TILE = 512
 MAX_ALTERNATIVES = 32
 NO_TOKEN = tl.constexpr(2**31 - 1)
 

@@ -1,4 +1,4 @@
-"""Tile sizes of the attention kernels: one small table per class of GPU, nothing searched at run time.
+"""Tile sizes of the attention kernels: a small table by class of GPU, no search at run time.
 
 Chosen from what the compiler reports (registers, shared memory, spills; `tests/kernels` asserts it)
 and then by measurement on the classes we have; `benchmarks/kernel_attention.py --sweep` measures
@@ -21,7 +21,7 @@ class Tile:
     resident: int = 1
 
 
-# class → rows of the main tile → tile, for 16-bit inputs and heads of at most 128
+# class → rows of the tile → tile, for 16-bit inputs and heads of at most 128
 _HALF: dict[int, dict[int, Tile]] = {
     # 227 KB of shared memory; from 64 rows on the products are wgmma
     90: {
@@ -29,7 +29,7 @@ _HALF: dict[int, dict[int, Tile]] = {
         32: Tile(64, 4, 3, 2),
         64: Tile(64, 4, 3, 2),
         128: Tile(128, 8, 2),
-        144: Tile(128, 8, 3),
+        144: Tile(128, 8, 2),
     },
     # 163 KB
     80: {
@@ -47,16 +47,11 @@ _HALF: dict[int, dict[int, Tile]] = {
         128: Tile(32, 8, 3),
         144: Tile(32, 8, 3),
     },
-    # 64 KB, no asynchronous copies; fp16 only
-    75: {
-        16: Tile(32, 4, 2),
-        32: Tile(32, 4, 2),
-        64: Tile(32, 4, 2),
-        128: Tile(32, 8, 2),
-        144: Tile(32, 8, 2),
-    },
 }
-# fp32 is for equality tests: plain multiply-adds, no tensor cores
+# passes with views need more registers, which a tail doesn't leave: fewer keys instead of spills
+_HALF_VIEWS = {90: {144: Tile(64, 8, 3)}, 80: {144: Tile(32, 8, 3)}}
+# fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
+# plain multiply-adds, correct and slow
 _FULL = Tile(16, 8, 1)
 
 
@@ -69,11 +64,16 @@ def gpu_class(capability: tuple[int, int]) -> int:
     return 75 if capability < (8, 0) else 86
 
 
-def attention_tile(capability: tuple[int, int], rows: int, head_dim: int, itemsize: int) -> Tile:
-    """The tile for `rows` rows (16, 32, 64, 128 or 144 = 128 + 16) of a dtype of `itemsize` bytes."""
-    if itemsize > 2:
+def attention_tile(
+    capability: tuple[int, int], rows: int, head_dim: int, itemsize: int, has_views: bool
+) -> Tile:
+    """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number."""
+    if itemsize > 2 or gpu_class(capability) == 75:
         return _FULL
-    tile = _HALF[gpu_class(capability)][rows]
+    kind = gpu_class(capability)
+    tile = _HALF[kind][rows]
+    if has_views:
+        tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
     if head_dim > 128:  # twice the bytes per key
         return Tile(max(16, tile.keys // 2), tile.warps, tile.stages, 1)
     return tile
@@ -81,7 +81,7 @@ def attention_tile(capability: tuple[int, int], rows: int, head_dim: int, itemsi
 
 def mass_tile(capability: tuple[int, int], head_dim: int, itemsize: int) -> tuple[int, Tile]:
     """(rows per step, tile) of `attention_mass`."""
-    if itemsize > 2:
+    if itemsize > 2 or gpu_class(capability) == 75:
         return 32, Tile(32, 8, 1)
     if gpu_class(capability) == 90 and head_dim <= 128:
         return 64, Tile(128, 4, 2)

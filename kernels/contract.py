@@ -66,7 +66,8 @@ def check_rows(operation: str, rows: int, **tensors: Tensor | None) -> None:
 def architecture(device: torch.device) -> int:
     """The table row of a device: 90, 89, 86, 80 or 75; `INTERPRETER` where there is no GPU.
 
-    Newer devices take the newest row. Raises RuntimeError below compute capability 7.5.
+    Consumer Blackwell (12.x) has the memory and instructions of 89, data-centre Blackwell those of
+    90 as far as these kernels go. Raises RuntimeError below compute capability 7.5.
     """
     return INTERPRETER if device.type == "cpu" else _capability(device.index or 0)
 
@@ -74,7 +75,7 @@ def architecture(device: torch.device) -> int:
 @lru_cache
 def _capability(index: int) -> int:
     major, minor = torch.cuda.get_device_capability(index)
-    found = 10 * major + minor
+    found = 89 if major >= 12 else 10 * major + minor
     for known in ARCHITECTURES:
         if found >= known:
             return known

@@ -13,7 +13,7 @@ import sys
 import torch
 from torch import Tensor
 
-from kernels import reference
+from kernels import reference, routes
 from kernels.reference import HeadNorms
 from kernels.schedule import Schedule
 
@@ -119,8 +119,13 @@ def project_and_cache(
     value_cache: Tensor,
     n_heads: int,
     impl: str,
+    route: str = "auto",
 ) -> Tensor:
-    """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place."""
+    """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place.
+
+    `route` chooses between the two ways of impl="triton"; what "auto" runs says
+    `routes.qkv_route`.
+    """
     n_kv_heads, head_dim = key_cache.shape[1:]
     expected = ((n_heads + 2 * n_kv_heads) * head_dim, hidden.shape[1])
     if tuple(weight.shape) != expected or not len(slots) == len(positions) == len(hidden):
@@ -135,12 +140,14 @@ def project_and_cache(
                 key_cache, value_cache, n_heads,
             )
         case "triton":
-            from kernels import rope_cache as kernel
+            rest = (bias, head_norms, cos, sin, positions, slots, key_cache, value_cache, n_heads)
+            if routes.qkv_route(len(hidden), head_dim, hidden.device, route) == routes.FUSED_QKV:
+                from kernels.fused_qkv import fused_qkv
 
-            return kernel.rope_cache(
-                linear(hidden, weight, impl), bias, head_norms, cos, sin, positions, slots,
-                key_cache, value_cache, n_heads,
-            )
+                return fused_qkv(hidden, weight, *rest)
+            from kernels.rope_cache import rope_cache
+
+            return rope_cache(linear(hidden, weight, impl), *rest)
     raise _no_kernel("project_and_cache", impl)
 
 
@@ -177,18 +184,6 @@ def attention_mass(
     raise _no_kernel("attention_mass", impl)
 
 
-def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
-    """See `reference.linear`."""
-    if hidden.shape[-1] != weight.shape[1]:
-        raise ValueError(
-            f"linear: hidden {tuple(hidden.shape)} does not fit weight {tuple(weight.shape)}"
-        )
-    match impl:
-        case "torch" | "triton":
-            return reference.linear(hidden, weight)
-    raise _no_kernel("linear", impl)
-
-
 def add_attention_mass(
     q: Tensor, lse: Tensor, key_cache: Tensor, schedule: Schedule, total: Tensor, impl: str
 ) -> None:
@@ -209,6 +204,25 @@ def add_attention_mass(
     raise _no_kernel("add_attention_mass", impl)
 
 
+def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
+    """See `reference.linear`."""
+    if hidden.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"linear: hidden {tuple(hidden.shape)} does not fit weight {tuple(weight.shape)}"
+        )
+    match impl:
+        case "torch":
+            return reference.linear(hidden, weight)
+        case "triton":
+            tile = routes.product_tile(hidden, weight)
+            if tile is None:
+                return reference.linear(hidden, weight)
+            from kernels.skinny_gemm import skinny_gemm
+
+            return skinny_gemm(hidden, weight, tile)
+    raise _no_kernel("linear", impl)
+
+
 def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
     """See `reference.swiglu`."""
     if gate_up.shape[0] != 2 * down.shape[1]:
@@ -219,6 +233,11 @@ def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
         case "torch":
             return reference.swiglu(hidden, gate_up, down)
         case "triton":
+            tile = routes.product_tile(hidden, gate_up, is_gated=True)
+            if tile is not None:
+                from kernels.skinny_gemm import skinny_gemm
+
+                return linear(skinny_gemm(hidden, gate_up, tile, is_gated=True), down, impl)
             from kernels import swiglu as kernel
 
             return linear(kernel.swiglu(linear(hidden, gate_up, impl)), down, impl)

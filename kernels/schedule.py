@@ -35,7 +35,7 @@ def block_sizes(group: int) -> dict[int, int]:
         raise ValueError(f"a kv head must serve 1 to 128 query heads, got {group}")
     sizes = {}
     for rows in _TILE_ROWS:
-        if rows > 128 and TAIL_ROWS < group:
+        if rows > 128 and group > TAIL_ROWS:
             continue  # the tail could not hold one row
         size = min(rows, 128) // group + max(rows - 128, 0) // group
         if size:

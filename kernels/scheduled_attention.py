@@ -6,7 +6,10 @@ read one key/value head stand in one tile: tile row m is row m // GROUP, head m 
 
 A block of 144 rows is a tile of 128 and a tail of 16 that share each load of keys and values:
 144 rows (the paper's window 64 + 80 tracked) would otherwise be padded to 256, or read the cache
-two or three times.
+two or three times. The tail is computed transposed, keys × rows: its 16 rows are then the free
+side of a product whose other side fills Hopper's 64 rows. It must not be written the other way
+round: two products of different generations on one load make Triton (3.7.1) reserve one buffer
+too few, and copies run into keys that are still being multiplied.
 
 With few blocks the keys are split between programs, and a second kernel joins the parts by their
 log-sum-exp, in order. The number of parts depends on shapes only, so a repeated pass gives the
@@ -28,7 +31,7 @@ LN_2 = tl.constexpr(0.6931471805599453)
 # a finite start of the running maximum: with -inf, exp2(-inf - -inf) of a hidden row would be NaN
 FLOOR = tl.constexpr(-3.0e38)
 # integers that change from pass to pass must not compile new variants
-_PLAIN = ["n_rows", "n_heads", "n_pages", "n_keys", "n_flags"]
+_PLAIN = ["n_rows", "n_heads", "n_pages", "n_keys", "n_flags", "n_parts"]
 _TABLES = [
     "block_sequence", "block_first", "block_rows", "page_table", "key_count", "row_code",
     "key_from", "key_until", "key_row", "key_mixed",
@@ -56,11 +59,10 @@ def _load_queries(
 
 
 @triton.jit
-def _hide(
-    scores, at, count, rows, is_row, row_code, key_from, key_until, key_row,
-    HAS_VIEWS: tl.constexpr,
-):  # fmt: skip
-    """Scores with -inf where a row doesn't see a key."""
+def _seen(
+    at, count, rows, is_row, row_code, key_from, key_until, key_row, HAS_VIEWS: tl.constexpr
+):
+    """Which rows see which keys, [rows, keys]."""
     is_key = at < count
     if HAS_VIEWS:
         code = tl.load(row_code + rows, mask=is_row, other=0)
@@ -69,20 +71,32 @@ def _hide(
         until = tl.load(key_until + at, mask=is_key, other=0)
         own = tl.load(key_row + at, mask=is_key, other=-1)
         inside = (start[None, :] <= code[:, None]) & (code[:, None] < until[None, :])
-        seen = inside | (own[None, :] == rows[:, None])
+        return inside | (own[None, :] == rows[:, None])
     else:
-        seen = is_key[None, :]
-    return tl.where(seen, scores, float("-inf"))
+        return is_key[None, :] & (rows >= 0)[:, None]
 
 
 @triton.jit
 def _fold(scores, values, peak, total, acc, scale):
-    """One step of the online softmax, in base 2."""
+    """One step of the online softmax, in base 2; scores [rows, keys], acc [rows, E]."""
     higher = tl.maximum(peak, tl.max(scores, 1) * scale)
     weights = tl.exp2(scores * scale - higher[:, None])
     fade = tl.exp2(peak - higher)
     total = total * fade + tl.sum(weights, 1)
     acc = tl.dot(weights.to(values.dtype), values, acc * fade[:, None], input_precision="ieee")
+    return higher, total, acc
+
+
+@triton.jit
+def _fold_transposed(scores, values, peak, total, acc, scale):
+    """The same for scores [keys, rows] and acc [E, rows]."""
+    higher = tl.maximum(peak, tl.max(scores, 0) * scale)
+    weights = tl.exp2(scores * scale - higher[None, :])
+    fade = tl.exp2(peak - higher)
+    total = total * fade + tl.sum(weights, 0)
+    acc = tl.dot(
+        tl.trans(values), weights.to(values.dtype), acc * fade[None, :], input_precision="ieee"
+    )
     return higher, total, acc
 
 
@@ -112,12 +126,12 @@ def attend_kernel(
     block_sequence, block_first, block_rows,
     page_table, key_count, row_code, key_from, key_until, key_row, key_mixed,
     stride_q_row, stride_q_head, stride_slot, stride_kv_head,
-    n_rows, n_heads, n_pages, n_keys, n_flags, scale,
+    n_rows, n_heads, n_pages, n_keys, n_flags, n_parts, scale,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr,
     MAIN: tl.constexpr, TAIL: tl.constexpr, BLOCK_N: tl.constexpr,
-    SPLITS: tl.constexpr, HAS_VIEWS: tl.constexpr, PAGE: tl.constexpr, MASK_TILE: tl.constexpr,
+    HAS_VIEWS: tl.constexpr, PAGE: tl.constexpr, MASK_TILE: tl.constexpr,
 ):  # fmt: skip
-    """See the file's docstring; with SPLITS > 1, out and lse are fp32 and carry the parts first."""
+    """See the file's docstring. out [parts, R, H, E] (fp32 if there are several), lse likewise."""
     block = tl.program_id(0)
     kv_head = tl.program_id(1)
     part = tl.program_id(2)
@@ -144,10 +158,11 @@ def attend_kernel(
         )
         tail_peak = tl.full([TAIL], FLOOR, tl.float32)
         tail_total = tl.zeros([TAIL], tl.float32)
-        tail_acc = tl.zeros([TAIL, BLOCK_E], tl.float32)
+        tail_acc = tl.zeros([BLOCK_E, TAIL], tl.float32)
+        tail_q = tl.trans(tail_q)
 
     # the share of this part follows from the sequence's own keys, not from the batch's longest
-    share = tl.cdiv(tl.cdiv(n_own, BLOCK_N), SPLITS) * BLOCK_N
+    share = tl.cdiv(tl.cdiv(n_own, BLOCK_N), n_parts) * BLOCK_N
     low = part * share
     high = tl.minimum(low + share, n_own)
     n = tl.arange(0, BLOCK_N)
@@ -182,37 +197,38 @@ def attend_kernel(
         else:
             is_mixed = start + BLOCK_N > n_own
         if is_mixed:
-            scores = _hide(
-                scores, at, n_own, rows, is_row,
-                row_code, key_from, key_until, key_row, HAS_VIEWS,
-            )  # fmt: skip
+            seen = _seen(
+                at, n_own, rows, is_row, row_code, key_from, key_until, key_row, HAS_VIEWS
+            )
+            scores = tl.where(seen, scores, float("-inf"))
+        if TAIL:
+            tail_scores = tl.dot(tl.trans(keys), tail_q, input_precision="ieee")
+            if is_mixed:
+                seen = _seen(
+                    at, n_own, tail_rows, is_tail,
+                    row_code, key_from, key_until, key_row, HAS_VIEWS,
+                )  # fmt: skip
+                tail_scores = tl.where(tl.trans(seen), tail_scores, float("-inf"))
         if BLOCK_E == HEAD_DIM:
             values = tl.load(v_ptr + offset[:, None] + e[None, :])
         else:
             values = tl.load(v_ptr + offset[:, None] + e[None, :], mask=is_e[None, :], other=0.0)
         peak, total, acc = _fold(scores, values, peak, total, acc, scale)
-        if TAIL:  # last, so that it runs while the main tile's second product is in flight
-            tail_scores = tl.dot(tail_q, keys, input_precision="ieee")
-            if is_mixed:
-                tail_scores = _hide(
-                    tail_scores, at, n_own, tail_rows, is_tail,
-                    row_code, key_from, key_until, key_row, HAS_VIEWS,
-                )  # fmt: skip
-            tail_peak, tail_total, tail_acc = _fold(
+        if TAIL:  # its softmax runs while the main tile's second product is in flight
+            tail_peak, tail_total, tail_acc = _fold_transposed(
                 tail_scores, values, tail_peak, tail_total, tail_acc, scale
             )
 
-    if SPLITS > 1:
-        skipped = part.to(tl.int64) * n_rows * n_heads
-        out_ptr += skipped * HEAD_DIM
-        lse_ptr += skipped
+    before = part.to(tl.int64) * n_rows * n_heads
+    out_ptr += before * HEAD_DIM
+    lse_ptr += before
     _store_tile(
         out_ptr, lse_ptr, rows, heads, is_row, n_heads, peak, total, acc, HEAD_DIM, BLOCK_E
     )
     if TAIL:
         _store_tile(
             out_ptr, lse_ptr, tail_rows, tail_heads, is_tail, n_heads,
-            tail_peak, tail_total, tail_acc, HEAD_DIM, BLOCK_E,
+            tail_peak, tail_total, tl.trans(tail_acc), HEAD_DIM, BLOCK_E,
         )  # fmt: skip
 
 
@@ -270,7 +286,8 @@ def scheduled_attention(
     blocks = len(schedule.block_rows)
     keys = schedule.key_slots_BK.shape[1]
     capability, processors = gpu(q)
-    tile = tile or attention_tile(capability, rows, head_dim, q.element_size())
+    has_views = schedule.has_views
+    tile = tile or attention_tile(capability, rows, head_dim, q.element_size(), has_views)
     if splits is None:
         splits = key_splits(blocks * n_kv_heads, keys, tile, processors)
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
@@ -282,23 +299,19 @@ def scheduled_attention(
     block_e = max(16, triton.next_power_of_2(head_dim))
     # a pass without views has no such tables, and its variant of the kernel never reads them
     absent = schedule.page_table_BN
-    has_views = schedule.has_views
+    rules = (schedule.key_from_BK, schedule.key_until_BK, schedule.key_mixed_BT)
+    start, until, mixed = (absent if rule is None else rule for rule in rules)
     attend_kernel[(blocks, n_kv_heads, splits)](
         q, key_cache, value_cache, part_out, part_lse,
         schedule.block_sequence, schedule.block_first, schedule.block_rows,
         schedule.page_table_BN, schedule.key_count_B,
-        schedule.row_code_R if has_views else absent,
-        schedule.key_from_BK if has_views else absent,
-        schedule.key_until_BK if has_views else absent,
-        schedule.key_row_BK if has_views else absent,
-        schedule.key_mixed_BT if has_views else absent,
+        schedule.row_code_R, start, until, schedule.key_row_BK, mixed,
         q.stride(0), q.stride(1), key_cache.stride(0), key_cache.stride(1),
-        n_rows, n_heads, schedule.page_table_BN.shape[1], keys,
-        schedule.key_mixed_BT.shape[1] if has_views else 0,
+        n_rows, n_heads, schedule.page_table_BN.shape[1], keys, mixed.shape[1], splits,
         head_dim**-0.5 * LOG2_E,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=block_e,
         MAIN=min(rows, 128), TAIL=TAIL_ROWS if rows > 128 else 0, BLOCK_N=tile.keys,
-        SPLITS=splits, HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
+        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip
     if splits > 1:

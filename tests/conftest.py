@@ -10,11 +10,6 @@ if not torch.cuda.is_available():
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest
-import torch
-
-# without a GPU the kernels run in Triton's interpreter, chosen before they are imported
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 from tests.random_model import llada_config, random_tensors, write_checkpoint
 

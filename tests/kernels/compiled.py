@@ -30,14 +30,17 @@ _POINTERS = {
 _ALIGNED = {"q_ptr", "k_ptr", "v_ptr", "out_ptr", "lse_ptr", "part_out", "part_lse", "total_ptr"}
 
 
-def compile_kernel(kernel, arch: int, half: str, warps: int, stages: int, **constants):
+def compile_kernel(
+    kernel, arch: int, half: str, warps: int, stages: int, pointers=None, **constants
+):
     """Triton's compiled kernel, its arguments specialised as the launcher would."""
     signature, attributes = {}, {}
+    pointed = _POINTERS | (pointers or {})
     for number, name in enumerate(kernel.arg_names):
         if name in constants:
             signature[name] = "constexpr"
-        elif name in _POINTERS:
-            signature[name] = "*" + _POINTERS[name].replace("half", half)
+        elif name in pointed:
+            signature[name] = "*" + pointed[name].replace("half", half)
         else:
             signature[name] = "fp32" if name in ("scale", "log2_e") else "i32"
         if name in _ALIGNED or name.startswith("stride"):
@@ -48,17 +51,17 @@ def compile_kernel(kernel, arch: int, half: str, warps: int, stages: int, **cons
 
 
 def attend(
-    arch: int, rows: int, tile: Tile | None = None, *, group=1, head_dim=128, splits=1,
-    has_views=False, half="bf16",
+    arch: int, rows: int, tile: Tile | None = None, *, group=1, head_dim=128,
+    has_views=False, half="bf16", out="half",
 ):  # fmt: skip
     """`attend_kernel` for `rows` tile rows, with the table's tile or another."""
     size = 4 if half == "fp32" else 2
-    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size)
+    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size, has_views)
     return compile_kernel(
         attend_kernel, arch, half, tile.warps, tile.stages,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=head_dim, MAIN=min(rows, 128),
-        TAIL=TAIL_ROWS if rows > 128 else 0, BLOCK_N=tile.keys, SPLITS=splits,
-        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
+        TAIL=TAIL_ROWS if rows > 128 else 0, BLOCK_N=tile.keys,
+        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, pointers={"out_ptr": out},
     )  # fmt: skip
 
 
@@ -101,7 +104,7 @@ def main() -> None:
                 name = f"attend {arch} {rows} {'views' if has_views else 'plain'}"
                 found[name] = facts(attend(arch, rows, has_views=has_views, half=half))
         found[f"attend {arch} 64 grouped"] = facts(attend(arch, 64, group=7, half=half))
-        found[f"attend {arch} 144 parts"] = facts(attend(arch, 144, splits=4, half=half))
+        found[f"attend {arch} 144 parts"] = facts(attend(arch, 144, half=half, out="fp32"))
         found[f"attend {arch} 144 fp32"] = facts(attend(arch, 144, half="fp32", head_dim=64))
         found[f"mass {arch}"] = facts(mass(arch, half=half))
         found[f"mass {arch} fp32"] = facts(mass(arch, half="fp32", head_dim=64))

@@ -1,15 +1,25 @@
-"""Projection, head norms, rotation and the cache write, against the truth in fp64."""
+"""Projection, head norms, rotation and the cache write by both routes, against fp64."""
 
 import math
 
 import pytest
 import torch
 
-from kernels import ops
+from kernels import fused_qkv, ops
+from kernels.contract import architecture
 from kernels.reference import HeadNorms
-from tests.kernels.truth import DEVICE, DTYPES, assert_as_good_as_torch, fp64, random
+from tests.kernels.truth import DEVICE, DTYPES, HAS_GPU, assert_as_good_as_torch, fp64, random
 
 D_MODEL, POSITIONS = 48, 300
+ROUTES = ["rope_cache", "fused_qkv"]
+WAYS = [("torch", "auto"), ("triton", "rope_cache"), ("triton", "fused_qkv")]
+# the table's tiles for this device; in the interpreter, which takes any, those of all devices
+TILES = sorted({
+    tile
+    for known, tiles in fused_qkv.TILES.items()
+    if not HAS_GPU or known == architecture(DEVICE)
+    for tile in tiles
+})
 
 
 def tables(head_dim):
@@ -38,7 +48,7 @@ class Case:
         self.slots[1::3] = -1
         self.cache = torch.full((2 * rows + 3, kv_heads, head_dim), math.nan)
 
-    def run(self, impl, is_truth=False):
+    def run(self, impl, route="auto", is_truth=False):
         """(q, keys, values); the truth runs in fp64 on the CPU."""
         hidden, weight, bias = self.hidden, self.weight, self.bias
         cos, sin, norms = self.cos, self.sin, self.norms
@@ -50,13 +60,14 @@ class Case:
         keys, values = (self.cache.to(device, dtype, copy=True) for _ in range(2))
         q = ops.project_and_cache(
             hidden, weight, bias, norms, cos, sin, self.positions.to(device),
-            self.slots.to(device), keys, values, self.heads, impl,
+            self.slots.to(device), keys, values, self.heads, impl, route,
         )
         return q, keys, values
 
 
-def assert_case(case):
-    got, plain, truth = case.run("triton"), case.run("torch"), case.run("torch", is_truth=True)
+def assert_case(case, route):
+    got, plain = case.run("triton", route), case.run("torch")
+    truth = case.run("torch", is_truth=True)
     assert_as_good_as_torch(got[0], plain[0], truth[0])
     written = case.slots[case.slots >= 0].tolist()
     others = sorted(set(range(len(case.cache))) - set(written))
@@ -66,31 +77,57 @@ def assert_case(case):
         assert cache[others].isnan().all() and plain_cache[others].isnan().all()
 
 
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("rows", [0, 1, 63, 100])
-def test_q_and_cache_are_as_exact_as_torch(rows, dtype):
-    assert_case(Case(rows, 4, 2, 16, dtype))
+def test_q_and_cache_are_as_exact_as_torch(rows, dtype, route):
+    assert_case(Case(rows, 4, 2, 16, dtype), route)
 
 
-@pytest.mark.parametrize(
-    "heads, kv_heads, head_dim", [(1, 1, 2), (6, 6, 64), (9, 3, 24), (8, 1, 128)]
-)
-def test_grouped_heads_and_odd_head_sizes(heads, kv_heads, head_dim):
-    assert_case(Case(5, heads, kv_heads, head_dim, torch.float32))
+@pytest.mark.parametrize("heads, kv_heads, head_dim", [(1, 1, 2), (9, 3, 24)])
+def test_odd_head_sizes(heads, kv_heads, head_dim):
+    assert_case(Case(5, heads, kv_heads, head_dim, torch.float32), "rope_cache")
 
 
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("heads, kv_heads, head_dim", [(1, 1, 16), (6, 6, 64), (8, 1, 128)])
+def test_grouped_heads(heads, kv_heads, head_dim, route):
+    assert_case(Case(5, heads, kv_heads, head_dim, torch.float32), route)
+
+
+@pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("has_bias, has_norms", [(True, False), (False, True), (True, True)])
-def test_bias_and_head_norms(has_bias, has_norms, dtype):
-    assert_case(Case(20, 4, 2, 32, dtype, has_bias, has_norms))
+def test_bias_and_head_norms(has_bias, has_norms, dtype, route):
+    assert_case(Case(20, 4, 2, 32, dtype, has_bias, has_norms), route)
 
 
-@pytest.mark.parametrize("impl", ["torch", "triton"])
-def test_rows_that_are_all_dropped_write_nothing_and_still_give_q(impl):
+@pytest.mark.parametrize("tile", TILES, ids=str)
+def test_every_tile_of_the_single_kernel(tile):
+    dtype = torch.float16
+    case = Case(70, 2, 1, 32, dtype)
+    keys, values = (case.cache.to(DEVICE, dtype, copy=True) for _ in range(2))
+    q = fused_qkv.fused_qkv(
+        case.hidden, case.weight, None, None, case.cos, case.sin, case.positions.to(DEVICE),
+        case.slots.to(DEVICE), keys, values, 2, tile,
+    )
+    plain, truth = case.run("torch"), case.run("torch", is_truth=True)
+    assert_as_good_as_torch(q, plain[0], truth[0])
+    written = case.slots[case.slots >= 0].tolist()
+    assert_as_good_as_torch(values[written], plain[2][written], truth[2][written])
+
+
+def test_the_single_kernel_refuses_other_head_sizes():
+    with pytest.raises(ValueError, match="powers of two from 16 on, got 24"):
+        Case(5, 9, 3, 24, torch.float32).run("triton", "fused_qkv")
+
+
+@pytest.mark.parametrize("impl, route", WAYS)
+def test_rows_that_are_all_dropped_write_nothing_and_still_give_q(impl, route):
     case = Case(4, 4, 2, 16, torch.float32)
     case.slots[:] = -1
     case.cache = torch.arange(11.0)[:, None, None].repeat(1, 2, 16)
-    q, keys, values = case.run(impl)
+    q, keys, values = case.run(impl, route)
     assert q.isfinite().all()
     assert torch.equal(keys.cpu(), case.cache) and torch.equal(values.cpu(), case.cache)
 
