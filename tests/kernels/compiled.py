@@ -60,7 +60,8 @@ def attend(
     return compile_kernel(
         attend_kernel, arch, half, tile.warps, tile.stages,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=head_dim, MAIN=min(rows, 128),
-        TAIL=TAIL_ROWS if rows > 128 else 0, BLOCK_N=tile.keys,
+        TAIL=TAIL_ROWS if rows > 128 else 0,
+        TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
         HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, pointers={"out_ptr": out},
     )  # fmt: skip
 
