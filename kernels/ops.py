@@ -17,6 +17,8 @@ from kernels import reference
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
+# attention and its mass: error against fp64, in multiples of plain torch's in the same dtype
+ATTENTION_TOLERANCE = 2.0
 
 
 def available_impls(device: str) -> tuple[str, ...]:

@@ -254,6 +254,7 @@ def join_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr, PAIRS: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
     """Join the parts of PAIRS (row, head) pairs by their log-sum-exp, in the order of the parts."""
+    n_pairs = tl.cast(n_pairs, tl.int64)
     pair = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)
     is_pair = pair < n_pairs
     e = tl.arange(0, BLOCK_E)
