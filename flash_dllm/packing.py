@@ -92,9 +92,9 @@ class PassBuffer:
 
     def _allocate(self, length: int) -> None:
         is_gpu = self._device.type == "cuda"
-        self._host = torch.empty(length, dtype=torch.uint8, pin_memory=is_gpu)
+        self._host = torch.zeros(length, dtype=torch.uint8, pin_memory=is_gpu)
         is_host = self._device.type == "cpu"
-        self._copy = self._host if is_host else torch.empty_like(self._host, device=self._device)
+        self._copy = self._host if is_host else torch.zeros_like(self._host, device=self._device)
         self._views.clear()
 
     def fill(
@@ -138,7 +138,7 @@ def _blocks(sizes: PassSizes, block_size: int) -> int:
     return min(most_blocks(sizes.rows, sizes.sequences, block_size), of_sequences + of_padding)
 
 
-_TORCH = {np.int64: torch.int64, np.int32: torch.int32, np.float32: torch.float32}
+_TORCH: dict[Any, torch.dtype] = {np.int64: torch.int64, np.int32: torch.int32, np.float32: torch.float32}
 
 
 class _Layout:
@@ -234,12 +234,10 @@ def _write(
     # padding rows go with the last sequence: their results are never read, but they are numbers
     in_blocks = counts.copy()
     in_blocks[-1] += sizes.rows - rows
-    for name, values in zip(
-        ("block_sequence", "block_first", "block_rows"),
-        block_table(in_blocks, layout.block_size),
-        strict=True,
-    ):
-        put(name, values, 0)
+    blocks = len(at["block_rows"])
+    at["block_sequence"][:], at["block_first"][:], at["block_rows"][:] = block_table(
+        in_blocks, layout.block_size, blocks
+    )
     if sizes.mass:
         _write_mass(at, asked, starts)
     place = sequences[is_view], local[is_view]
@@ -310,21 +308,24 @@ def _write_rules(
             mixed[number, slot // MASK_TILE] = 1
 
 
-def block_table(counts: np.ndarray, block_size: int) -> np.ndarray:
+def block_table(counts: np.ndarray, block_size: int, blocks: int | None = None) -> np.ndarray:
     """Query blocks of sequences whose rows follow one another: [3, blocks] int32.
 
     counts  rows of each sequence
+    blocks  length of the table, filled up with blocks of 0 rows; None for as many as needed
     Returns sequence, first row and number of rows of each block.
 
-    >>> block_table(np.array([3, 5]), 4).tolist()
-    [[0, 1, 1], [0, 3, 7], [3, 4, 1]]
+    >>> block_table(np.array([3, 5]), 4, blocks=4).tolist()
+    [[0, 1, 1, 0], [0, 3, 7, 0], [3, 4, 1, 0]]
     """
     per_sequence = -(-counts // block_size)
     sequence = np.repeat(np.arange(len(counts)), per_sequence)
     within = np.arange(len(sequence)) - (per_sequence.cumsum() - per_sequence)[sequence]
     first = (counts.cumsum() - counts)[sequence] + within * block_size
     rows = np.minimum(block_size, counts[sequence] - within * block_size)
-    return np.stack((sequence, first, rows)).astype(np.int32)
+    table = np.zeros((3, len(sequence) if blocks is None else blocks), np.int32)
+    table[:, : len(sequence)] = sequence, first, rows
+    return table
 
 
 def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packed:
