@@ -265,7 +265,10 @@ class _Sequence:
             attention=attention,
             decided_mass=decided_mass,
             passes=tuple(
-                PassRecord(query.kind, query.rows, len(query.predict), round(answer.seconds, 6))
+                PassRecord(
+                    query.kind, query.rows, len(query.predict), round(answer.seconds, 6),
+                    answer.route,
+                )
                 for query, answer in zip(self._queries, self._answers, strict=True)
             ),
         )

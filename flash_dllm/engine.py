@@ -19,6 +19,7 @@ from flash_dllm.query import Prediction, Query
 from flash_dllm.sampling import GumbelField, choose, read_choice
 from flash_dllm.trace import ModelInfo
 from flash_dllm.workspace import GRAPH_ROWS, Workspace
+from kernels.routes import qkv_route
 
 # a full pass reads so many rows at once (one sequence at least): two of LLaDA's at 1024 + 512.
 # More would cost memory and gain no speed
@@ -162,7 +163,9 @@ class ModelSession:
         wants_more = any(query.kind in ("full", "draft") for _, query in queries)
         alternatives = self._request.alternatives if wants_more else 0
         alternatives = min(alternatives, self._model.spec.vocab_size)
+        replays = self._space.replays
         flat, sizes = self.launch(queries, alternatives)
+        is_replay = self._space.replays > replays
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
         choice = read_choice(self._space.to_host(flat), sizes.predicted, alternatives, mass_shape)
         seconds = time.perf_counter() - started
@@ -176,6 +179,7 @@ class ModelSession:
                 choice.alternatives[start:end],
                 choice.mass[number, : query.length].tolist() if query.wants_mass else [],
                 seconds,
+                self._route(sizes, is_replay),
             )
             start = end
         return predictions
@@ -194,6 +198,14 @@ class ModelSession:
         packed = space.fixed.fill(queries, table, sizes)
         launch = lambda: self._pass(packed, alternatives, None)  # noqa: E731
         return space.graphs.run((sizes, alternatives), launch), sizes
+
+    def _route(self, sizes: PassSizes, is_replay: bool) -> str:
+        """How a pass ran, for the record; nothing where there was no choice."""
+        model = self._model
+        ways = [] if self._space.graphs is None else ["graph" if is_replay else "eager"]
+        if model.impl == "triton":
+            ways.append(qkv_route(sizes.rows, model.spec.head_dim, model.device))
+        return ", ".join(ways)
 
     def _pass(self, packed: Packed, alternatives: int, noise: Tensor | None) -> Tensor:
         model, layers = self._model, self._request.mass_layers

@@ -138,7 +138,11 @@ def _blocks(sizes: PassSizes, block_size: int) -> int:
     return min(most_blocks(sizes.rows, sizes.sequences, block_size), of_sequences + of_padding)
 
 
-_TORCH: dict[Any, torch.dtype] = {np.int64: torch.int64, np.int32: torch.int32, np.float32: torch.float32}
+_TORCH: dict[Any, torch.dtype] = {
+    np.int64: torch.int64,
+    np.int32: torch.int32,
+    np.float32: torch.float32,
+}
 
 
 class _Layout:

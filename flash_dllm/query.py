@@ -91,6 +91,7 @@ class Prediction:
     tokens, confidences, alternatives   one entry per predicted row
     mass     attention mass per position, or () when it was not asked
     seconds  wall time of the launch
+    route    how the pass was launched and projected, for the record (see `PassRecord`)
     """
 
     tokens: list[int]
@@ -98,6 +99,7 @@ class Prediction:
     alternatives: list[tuple[tuple[int, float], ...]]
     mass: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    route: str = ""
 
 
 def sees_slot(rank: int, searched: int) -> bool:

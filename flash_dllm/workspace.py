@@ -71,6 +71,11 @@ class Workspace:
             and request.mass_layers == own.mass_layers
         )
 
+    @property
+    def replays(self) -> int:
+        """How many passes were replayed so far."""
+        return 0 if self.graphs is None else self.graphs.replays
+
     def to_host(self, flat: Tensor) -> np.ndarray:
         """The one transfer of a pass; waits for the pass to end."""
         if flat.device.type != "cuda":

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RULES = {
     "flash_dllm/models/tokenizer.py": {"transformers"},
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
-    "flash_dllm/engine.py": {"flash_dllm", "torch"},
+    "flash_dllm/engine.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/cache.py": {"torch"},
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/sampling.py": {"kernels", "numpy", "torch"},

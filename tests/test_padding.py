@@ -101,7 +101,8 @@ def test_decoding_with_padded_passes_gives_the_same_traces(engine, strategy, cac
 
 
 def untimed(step):
-    return replace(step, passes=tuple(replace(record, seconds=0.0) for record in step.passes))
+    passes = tuple(replace(record, seconds=0.0, route="") for record in step.passes)
+    return replace(step, passes=passes)
 
 
 def test_the_next_session_takes_the_workspace_over_and_answers_the_same(engine):

@@ -28,11 +28,13 @@ def load_model(
     impl: str = "auto",
     device: str = "auto",
     dtype: str = "auto",
+    graphs: bool = True,
 ) -> ModelEngine:
     """Load a checkpoint folder (None: the embedded model).
 
     device  "auto" takes CUDA, then Apple's MPS, then the CPU
     dtype   "auto" is float32 on CPU and MPS, bfloat16 on CUDA
+    graphs  replay passes as CUDA graphs; without effect where there is no CUDA
     Raises FileNotFoundError, ValueError or RuntimeError in one sentence: missing or damaged files,
     unsupported model_type or values, an implementation or device that this machine lacks.
     """
@@ -75,7 +77,8 @@ def load_model(
         device=place.type,
         dtype=dtype,
     )
-    return ModelEngine(model, info, tokenizer, load_preset(path))
+    has_graphs = graphs and place.type == "cuda"
+    return ModelEngine(model, info, tokenizer, load_preset(path), has_graphs)
 
 
 def leave_one_core() -> None:
