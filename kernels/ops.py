@@ -90,19 +90,26 @@ def rms_norm(hidden: Tensor, weight: Tensor, eps: float, impl: str) -> Tensor:
 
 
 def add_rms_norm(
-    hidden: Tensor, branch: Tensor, weight: Tensor, eps: float, impl: str
+    hidden: Tensor,
+    branch: Tensor,
+    weight: Tensor,
+    eps: float,
+    impl: str,
+    rows: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`."""
     _check_norm("add_rms_norm", hidden, weight)
-    if hidden.shape != branch.shape:
-        raise ValueError(f"add_rms_norm: {tuple(hidden.shape)} and {tuple(branch.shape)} differ")
+    if hidden.ndim != 2 or branch.ndim not in (2, 3) or branch.shape[-2:] != hidden.shape:
+        raise ValueError(
+            f"add_rms_norm: branch {tuple(branch.shape)} does not fit hidden {tuple(hidden.shape)}"
+        )
     match impl:
         case "torch":
-            return reference.add_rms_norm(hidden, branch, weight, eps)
+            return reference.add_rms_norm(hidden, branch, weight, eps, rows)
         case "triton":
             from kernels import rms_norm as kernel
 
-            return kernel.add_rms_norm(hidden, branch, weight, eps)
+            return kernel.add_rms_norm(hidden, branch, weight, eps, rows)
     raise _no_kernel("add_rms_norm", impl)
 
 
@@ -204,8 +211,12 @@ def add_attention_mass(
     raise _no_kernel("add_attention_mass", impl)
 
 
-def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
-    """See `reference.linear`."""
+def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -> Tensor:
+    """See `reference.linear`.
+
+    With `may_split` the result may also be the fp32 parts [S, R, N] whose sum it is, for
+    `add_rms_norm`, which adds them up at no cost.
+    """
     if hidden.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"linear: hidden {tuple(hidden.shape)} does not fit weight {tuple(weight.shape)}"
@@ -217,14 +228,17 @@ def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
             tile = routes.product_tile(hidden, weight)
             if tile is None:
                 return reference.linear(hidden, weight)
-            from kernels.skinny_gemm import skinny_gemm
+            from kernels.skinny_gemm import skinny_gemm, skinny_parts
 
-            return skinny_gemm(hidden, weight, tile)
+            is_split = may_split and tile.splits > 1
+            return (skinny_parts if is_split else skinny_gemm)(hidden, weight, tile)
     raise _no_kernel("linear", impl)
 
 
-def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
-    """See `reference.swiglu`."""
+def swiglu(
+    hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str, may_split: bool = False
+) -> Tensor:
+    """See `reference.swiglu`; `may_split` as in `linear`."""
     if gate_up.shape[0] != 2 * down.shape[1]:
         raise ValueError(
             f"swiglu: gate_up {tuple(gate_up.shape)} does not fit down {tuple(down.shape)}"
@@ -237,10 +251,12 @@ def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
             if tile is not None:
                 from kernels.skinny_gemm import skinny_gemm
 
-                return linear(skinny_gemm(hidden, gate_up, tile, is_gated=True), down, impl)
-            from kernels import swiglu as kernel
+                gated = skinny_gemm(hidden, gate_up, tile, is_gated=True)
+            else:
+                from kernels.swiglu import swiglu as kernel
 
-            return linear(kernel.swiglu(linear(hidden, gate_up, impl)), down, impl)
+                gated = kernel(linear(hidden, gate_up, impl))
+            return linear(gated, down, impl, may_split)
     raise _no_kernel("swiglu", impl)
 
 

@@ -89,16 +89,17 @@ class Transformer:
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
                 masses.append(ops.attention_mass(q, lse, keys, schedule, impl))
-            branch = ops.linear(out.reshape(len(hidden), -1), block.attn_out, impl)
+            branch = ops.linear(
+                out.reshape(len(hidden), -1), block.attn_out, impl, may_split=True
+            )
             hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
-            branch = ops.swiglu(normed, block.gate_up, block.down, impl)
+            branch = ops.swiglu(normed, block.gate_up, block.down, impl, may_split=True)
             if number + 1 < len(blocks):
                 next_norm = blocks[number + 1].attn_norm
                 hidden, normed = ops.add_rms_norm(hidden, branch, next_norm, eps, impl)
         # only the deciding rows go on to the head
-        predict = packed.predict
         _, deciding = ops.add_rms_norm(
-            hidden[predict], branch[predict], self.weights.final_norm, eps, impl
+            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict
         )
         logits = ops.linear(deciding, self.weights.head, impl)
         mass = torch.stack(masses).mean(0) if masses else None

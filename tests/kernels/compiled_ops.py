@@ -24,8 +24,8 @@ _POINTERS = {
     "noise_ptr": "fp32", "peak_ptr": "fp32", "total_ptr": "fp32", "best_ptr": "fp32",
     "token_ptr": "i32", "chosen_ptr": "fp32", "other_value_ptr": "fp32", "other_token_ptr": "i32",
     "out_token_ptr": "i64", "out_confidence_ptr": "fp32", "out_other_ptr": "i64",
-    "out_probability_ptr": "fp32", "parts_ptr": "fp32", "hidden": "half", "weight": "half",
-    "main": "half", "tail": "half",
+    "out_probability_ptr": "fp32", "rows_ptr": "i64", "parts_ptr": "fp32", "hidden": "half",
+    "weight": "half", "main": "half", "tail": "half",
 }  # fmt: skip
 # numbers that LLaDA-8B makes multiples of 16, as the launcher would see
 _ROUND = {"size", "size_k", "size_n", "share", "weight_rows", "vocab_size"}
@@ -79,11 +79,13 @@ def skinny(arch: int, tile: routes.Tile, rows: int, is_gated: bool):
 
 def variants(arch: int):
     """(name, compiled) of every kernel with the configurations its wrapper takes."""
-    for adds in (False, True):
+    for parts in (0, 1, 4):
         compiled = compile_kernel(
-            rms_norm._rms_norm_kernel, arch, 8, None, {"total_ptr": "half"}, ADDS=adds, BLOCK=4096
-        )
-        yield f"rms_norm adds={adds}", compiled
+            rms_norm._rms_norm_kernel, arch, 8, None,
+            {"total_ptr": "half", "branch_ptr": "fp32" if parts > 1 else "half"},
+            PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096,
+        )  # fmt: skip
+        yield f"rms_norm of {parts} parts", compiled
     yield "swiglu", compile_kernel(swiglu._swiglu_kernel, arch, 4, BLOCK=swiglu.BLOCK)
     for extras in (False, True):
         compiled = compile_kernel(

@@ -61,3 +61,19 @@ def test_a_product_through_its_table_equals_the_library(monkeypatch):
     torch.testing.assert_close(
         ops.swiglu(hidden, gate_up, down, "triton"), ops.swiglu(hidden, gate_up, down, "torch")
     )
+
+
+def test_a_split_product_comes_in_parts_only_where_that_is_allowed(monkeypatch):
+    def tile(*_, is_gated=False):
+        return Tile(block_n=64, block_k=16, splits=1 if is_gated else 2)
+
+    monkeypatch.setattr(routes, "product_tile", tile)
+    hidden = random(5, 32, seed=0, dtype=torch.float32)
+    gate_up = random(96, 32, seed=1, dtype=torch.float32, scale=0.2)
+    down = random(32, 48, seed=2, dtype=torch.float32, scale=0.2)
+    expected = ops.swiglu(hidden, gate_up, down, "torch")
+    whole = ops.swiglu(hidden, gate_up, down, "triton")
+    parts = ops.swiglu(hidden, gate_up, down, "triton", may_split=True)
+    assert parts.shape == (2, 5, 32)
+    torch.testing.assert_close(whole, expected)
+    torch.testing.assert_close(parts.sum(0), expected)
