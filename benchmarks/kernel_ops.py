@@ -144,6 +144,10 @@ def pointwise_cases() -> Iterator[Case]:
         for name, both in (("torch", reference.add_rms_norm), ("triton", rms_norm.add_rms_norm)):
             error = relative_error(both(x, branch, weight, 1e-5)[1], truth)
             case.variants.append(Variant(name, same(both, x, branch, weight, 1e-5), error))
+        for count in (2, 4, 8) if rows <= MAX_ROWS else ():
+            parts = torch.randn(count, rows, D, device=DEVICE)
+            both = same(rms_norm.add_rms_norm, x, parts, weight, 1e-5)
+            case.variants.append(Variant(f"triton, {count} fp32 parts", both))
         yield case
 
         gate_up = random(rows, 2 * FFN)
