@@ -39,11 +39,12 @@ from kernels import (  # noqa: E402
     swiglu,
 )
 from kernels.routes import Tile  # noqa: E402
-from kernels.skinny_gemm import MAX_ROWS, skinny_gemm, skinny_parts  # noqa: E402
+from kernels.skinny_gemm import MAX_ROWS, row_tiles, skinny_gemm, skinny_parts  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "kernel_ops.csv"
 BYTES_PER_SECOND, OPERATIONS_PER_SECOND = 4.3e12, 790e12
 L2_BYTES = 60e6
+SHARED_BYTES = 228 * 1024
 D, HEADS, SIZE, FFN, VOCAB = 4096, 32, 128, 12288, 126464
 ROWS = (32, 128, 144, 1024, 4096, 4608)
 LOGIT_ROWS = (16, 64, 2048)
@@ -236,18 +237,25 @@ def walking(
     return lambda i: function(*fixed, *copies[i])
 
 
-def sweep_tiles(n: int, is_gated: bool) -> Iterator[Tile]:
-    """Tiles worth a try: 60 to 500 programs, deep pipelines, one or two programs an SM."""
-    wide = [(64, 64, 6, 4), (64, 128, 4, 4), (128, 64, 3, 8), (128, 64, 5, 8), (128, 128, 3, 8),
-            (128, 64, 5, 4), (256, 64, 4, 8)]  # fmt: skip
-    gated = [(64, 64, 3, 8), (64, 64, 5, 8), (64, 128, 3, 8), (128, 64, 3, 8), (128, 64, 4, 8)]
-    for block_n, block_k, stages, warps in gated if is_gated else wide:
+def sweep_tiles(n: int, rows: int, is_gated: bool) -> Iterator[Tile]:
+    """Tiles worth a try: 90 to 400 programs, as many stages as one or two programs an SM leave."""
+    shapes = [(64, 64, 4), (64, 128, 4), (64, 256, 4), (128, 64, 4), (128, 64, 8), (128, 128, 8),
+              (256, 64, 8)]  # fmt: skip
+    if is_gated:
+        shapes = [(64, 64, 4), (64, 64, 8), (64, 128, 8), (128, 64, 8)]
+    width = sum(row_tiles(rows))
+    for block_n, block_k, warps in shapes:
+        stage_bytes = 2 * block_k * (width + block_n * (2 if is_gated else 1))
         tiles = -(-n // block_n)
-        for splits in (1,) if is_gated else (1, 2, 3, 4, 8):
-            if 60 <= tiles * splits <= 500 or (n == VOCAB and splits == 1):
-                yield Tile(block_n, block_k, splits, stages, warps, uses_tma=True)
-                if (block_n, block_k, stages) == (128, 64, 3):
-                    yield Tile(block_n, block_k, splits, stages, warps, uses_tma=False)
+        for splits in (1,) if is_gated else (1, 2, 3, 4, 6, 8):
+            if not (90 <= tiles * splits <= 400 or (n == VOCAB and splits == 1)):
+                continue
+            for resident in (1, 2):
+                stages = min(8, (SHARED_BYTES // resident - 2048) // stage_bytes)
+                if stages >= 2:
+                    yield Tile(block_n, block_k, splits, stages, warps, uses_tma=True)
+                    if (block_n, block_k, warps) == (128, 64, 8):
+                        yield Tile(block_n, block_k, splits, stages, warps, uses_tma=False)
 
 
 def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
@@ -266,7 +274,7 @@ def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
                         relative_error(F.linear(hidden, weights[0]), truth))
             )
             if rows <= MAX_ROWS:
-                for tile in sweep_tiles(n, False) if is_sweep else []:
+                for tile in sweep_tiles(n, rows, False) if is_sweep else []:
                     add_tile(case, tile, hidden, weights, truth, False)
             yield case
             if shape != "gate_up":
@@ -288,7 +296,7 @@ def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
                     )
                 )
             if rows <= MAX_ROWS:
-                for tile in sweep_tiles(n // 2, True) if is_sweep else []:
+                for tile in sweep_tiles(n // 2, rows, True) if is_sweep else []:
                     add_tile(case, tile, hidden, weights, truth, True)
             yield case
         del weights
