@@ -38,6 +38,7 @@ from kernels import (  # noqa: E402
     rope_cache,
     swiglu,
 )
+from kernels.prefetch import Hint, first_columns  # noqa: E402
 from kernels.routes import Tile  # noqa: E402
 from kernels.skinny_gemm import MAX_ROWS, row_tiles, skinny_gemm, skinny_parts  # noqa: E402
 
@@ -321,6 +322,35 @@ def add_tile(
         )
 
 
+def prefetch_cases() -> Iterator[Case]:
+    """A norm and the product behind it, the norm asking for more or less of the weights ahead."""
+    norm = 1 + random(D, scale=0.1)
+    for shape in ("qkv", "gate_up", "attn_out"):
+        n, k = SHAPES[shape]
+        copies = copies_of(2.0 * n * k)
+        weights = [random(n, k, scale=k**-0.5) for _ in range(copies)]
+        for rows in (rows for rows in ROWS if rows <= MAX_ROWS):
+            x, branch = random(rows, D), random(rows, D)
+            case = Case(
+                f"norm+{shape}", rows, 2.0 * (n * k + rows * (n + 4 * D)), 2.0 * rows * n * k,
+                copies,
+            )
+            for megabytes in (0, 4, 8, 12, 16, 24, 32):
+                hints = [first_columns(w, rows, megabytes << 20) for w in weights]
+                call = walking(norm_then_product, [x, branch, norm],
+                               list(zip(weights, hints, strict=True)))  # fmt: skip
+                call(0)
+                case.variants.append(Variant(f"{megabytes} MB ahead", call))
+            yield case
+
+
+def norm_then_product(
+    x: Tensor, branch: Tensor, norm: Tensor, weight: Tensor, ahead: Hint | None
+) -> Tensor:
+    normed = rms_norm.add_rms_norm(x, branch, norm, 1e-5, ahead=ahead)[1]
+    return F.linear(normed, weight)
+
+
 def confidence_cases() -> Iterator[Case]:
     for rows in LOGIT_ROWS:
         copies = copies_of(2.0 * rows * VOCAB)
@@ -371,6 +401,7 @@ def main() -> None:
         ({"rms_norm", "add_rms_norm", "swiglu"}, pointwise_cases),
         ({"rope_cache", "project_and_cache"}, project_cases),
         ({"confidence"}, confidence_cases),
+        ({"norm+qkv", "norm+gate_up", "norm+attn_out"}, prefetch_cases),
         ({*SHAPES, "gate_up+swiglu"}, lambda: product_cases(options.sweep, options.rows)),
     ]
     best = []

@@ -76,16 +76,23 @@ def resolve_impl(impl: str, device: str) -> str:
     return impl
 
 
-def rms_norm(hidden: Tensor, weight: Tensor, eps: float, impl: str) -> Tensor:
-    """See `reference.rms_norm`."""
+def rms_norm(
+    hidden: Tensor, weight: Tensor, eps: float, impl: str, upcoming: Tensor | None = None
+) -> Tensor:
+    """See `reference.rms_norm`.
+
+    `upcoming` here and below is the weight of the product that comes next: a kernel may ask for
+    part of it ahead. It changes no result.
+    """
     _check_norm("rms_norm", hidden, weight)
     match impl:
         case "torch":
             return reference.rms_norm(hidden, weight, eps)
         case "triton":
             from kernels import rms_norm as kernel
+            from kernels.prefetch import hint
 
-            return kernel.rms_norm(hidden, weight, eps)
+            return kernel.rms_norm(hidden, weight, eps, hint(upcoming, len(hidden)))
     raise _no_kernel("rms_norm", impl)
 
 
@@ -96,6 +103,7 @@ def add_rms_norm(
     eps: float,
     impl: str,
     rows: Tensor | None = None,
+    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`."""
     _check_norm("add_rms_norm", hidden, weight)
@@ -108,8 +116,10 @@ def add_rms_norm(
             return reference.add_rms_norm(hidden, branch, weight, eps, rows)
         case "triton":
             from kernels import rms_norm as kernel
+            from kernels.prefetch import hint
 
-            return kernel.add_rms_norm(hidden, branch, weight, eps, rows)
+            ahead = hint(upcoming, len(hidden if rows is None else rows))
+            return kernel.add_rms_norm(hidden, branch, weight, eps, rows, ahead)
     raise _no_kernel("add_rms_norm", impl)
 
 
@@ -127,6 +137,7 @@ def project_and_cache(
     n_heads: int,
     impl: str,
     route: str = "auto",
+    upcoming: Tensor | None = None,
 ) -> Tensor:
     """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place.
 
@@ -152,9 +163,11 @@ def project_and_cache(
                 from kernels.fused_qkv import fused_qkv
 
                 return fused_qkv(hidden, weight, *rest)
+            from kernels.prefetch import hint
             from kernels.rope_cache import rope_cache
 
-            return rope_cache(linear(hidden, weight, impl), *rest)
+            qkv = linear(hidden, weight, impl)
+            return rope_cache(qkv, *rest, hint(upcoming, len(hidden)))
     raise _no_kernel("project_and_cache", impl)
 
 
@@ -225,7 +238,7 @@ def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -
         case "torch":
             return reference.linear(hidden, weight)
         case "triton":
-            tile = routes.product_tile(hidden, weight)
+            tile = routes.product_tile(len(hidden), weight)
             if tile is None:
                 return reference.linear(hidden, weight)
             from kernels.skinny_gemm import skinny_gemm, skinny_parts
@@ -247,7 +260,7 @@ def swiglu(
         case "torch":
             return reference.swiglu(hidden, gate_up, down)
         case "triton":
-            tile = routes.product_tile(hidden, gate_up, is_gated=True)
+            tile = routes.product_tile(len(hidden), gate_up, is_gated=True)
             if tile is not None:
                 from kernels.skinny_gemm import skinny_gemm
 

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.contract import check, check_rows, power_of_two
+from kernels.prefetch import Hint, prefetch
 
 # a row must fit the registers of one program
 MAX_SIZE = 32768
@@ -31,10 +32,23 @@ def _rms_norm_kernel(
     part_stride,
     size,
     eps,
+    ahead_ptr,
+    ahead_chunks,
+    ahead_splits,
+    ahead_stride,
+    ahead_share,
+    ahead_size,
     PARTS: tl.constexpr,
     HAS_ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
+    ASKS_AHEAD: tl.constexpr,
+    LANES: tl.constexpr,
 ):
+    if ASKS_AHEAD:
+        prefetch(
+            ahead_ptr, ahead_chunks, ahead_splits, ahead_stride, ahead_share, ahead_size,
+            tl.program_id(0), tl.num_programs(0), LANES,
+        )  # fmt: skip
     out_row = tl.program_id(0).to(tl.int64)
     row = out_row
     if HAS_ROWS:
@@ -60,16 +74,23 @@ def _rms_norm_kernel(
     )
 
 
-def rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
+def rms_norm(
+    hidden: Tensor, weight: Tensor, eps: float, ahead: Hint | None = None
+) -> Tensor:
     """See `reference.rms_norm`. hidden [..., D], its leading dimensions contiguous."""
-    return _launch("rms_norm", hidden, None, None, weight, eps)[1]
+    return _launch("rms_norm", hidden, None, None, weight, eps, ahead)[1]
 
 
 def add_rms_norm(
-    hidden: Tensor, branch: Tensor, weight: Tensor, eps: float, rows: Tensor | None = None
+    hidden: Tensor,
+    branch: Tensor,
+    weight: Tensor,
+    eps: float,
+    rows: Tensor | None = None,
+    ahead: Hint | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`. Both results are new tensors."""
-    return _launch("add_rms_norm", hidden, branch, rows, weight, eps)
+    return _launch("add_rms_norm", hidden, branch, rows, weight, eps, ahead)
 
 
 def _launch(
@@ -79,6 +100,7 @@ def _launch(
     rows: Tensor | None,
     weight: Tensor,
     eps: float,
+    ahead: Hint | None,
 ) -> tuple[Tensor, Tensor]:
     """(hidden + branch, its norm); the first is empty without a branch."""
     check(operation, hidden=hidden, branch=branch, weight=weight)
@@ -100,10 +122,11 @@ def _launch(
     )
     if count:
         block = power_of_two(size)
+        warps = min(max(block // 512, 1), 8)
         _rms_norm_kernel[(count,)](
             flat, parts, flat if rows is None else rows, weight, total, normed,
-            flat.stride(0), parts.stride(1), parts.stride(0), size, eps,
+            flat.stride(0), parts.stride(1), parts.stride(0), size, eps, *(ahead or Hint(flat)),
             PARTS=0 if branch is None else len(parts), HAS_ROWS=rows is not None, BLOCK=block,
-            num_warps=min(max(block // 512, 1), 8),
+            ASKS_AHEAD=ahead is not None, LANES=32 * warps, num_warps=warps,
         )
     return total, normed

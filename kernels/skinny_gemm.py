@@ -174,11 +174,10 @@ def skinny_parts(hidden: Tensor, weight: Tensor, tile: Tile, is_gated: bool = Fa
         weight_source = _descriptor("weight", weight, tile.block_n, tile.block_k)
         main_source = _descriptor("hidden", hidden, main, tile.block_k)
         tail_source = _descriptor("hidden", hidden, tail or main, tile.block_k)
-    # columns of K of one split, whole tiles
-    share = triton.cdiv(triton.cdiv(size_k, tile.block_k), tile.splits) * tile.block_k
     _skinny_kernel[(triton.cdiv(size_n, tile.block_n), tile.splits)](
         weight_source, main_source, tail_source, parts,
-        weight.stride(0), hidden.stride(0), rows, weight_rows, size_n, size_k, share,
+        weight.stride(0), hidden.stride(0), rows, weight_rows, size_n, size_k,
+        tile.share(size_k),
         MAIN=main, TAIL=tail, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
         STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_GATED=is_gated,
         num_warps=tile.warps,

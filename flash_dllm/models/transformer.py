@@ -79,12 +79,13 @@ class Transformer:
         first, last = mass_layers or (0, spec.n_layers - 1)
         masses = []
         hidden = F.embedding(packed.tokens, self.weights.embedding)
-        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl)
+        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl, upcoming=blocks[0].qkv)
         for number, block in enumerate(blocks):
             keys, values = cache.keys[number], cache.values[number]
             q = ops.project_and_cache(
                 normed, block.qkv, block.qkv_bias, None, self._cos, self._sin,
                 packed.positions, packed.slots, keys, values, spec.n_heads, impl,
+                upcoming=block.attn_out,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
@@ -92,14 +93,19 @@ class Transformer:
             branch = ops.linear(
                 out.reshape(len(hidden), -1), block.attn_out, impl, may_split=True
             )
-            hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
+            hidden, normed = ops.add_rms_norm(
+                hidden, branch, block.ffn_norm, eps, impl, upcoming=block.gate_up
+            )
             branch = ops.swiglu(normed, block.gate_up, block.down, impl, may_split=True)
             if number + 1 < len(blocks):
-                next_norm = blocks[number + 1].attn_norm
-                hidden, normed = ops.add_rms_norm(hidden, branch, next_norm, eps, impl)
+                following = blocks[number + 1]
+                hidden, normed = ops.add_rms_norm(
+                    hidden, branch, following.attn_norm, eps, impl, upcoming=following.qkv
+                )
         # only the deciding rows go on to the head
         _, deciding = ops.add_rms_norm(
-            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict
+            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict,
+            upcoming=self.weights.head,
         )
         logits = ops.linear(deciding, self.weights.head, impl)
         mass = torch.stack(masses).mean(0) if masses else None
