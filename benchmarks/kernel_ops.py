@@ -168,7 +168,9 @@ def torch_swiglu(gate_up: Tensor) -> Tensor:
 
 # candidates of the single kernel: (rows of a tile, columns of K, stages, warps, descriptors)
 FUSED_TILES = (
-    fused_qkv.Tile(64, 64, 5, 4, True), fused_qkv.Tile(64, 128, 3, 4, True),
+    fused_qkv.Tile(0, 64, 5, 8, True), fused_qkv.Tile(0, 64, 6, 8, True),
+    fused_qkv.Tile(0, 64, 3, 8, True), fused_qkv.Tile(0, 64, 5, 4, True),
+    fused_qkv.Tile(0, 128, 3, 8, True), fused_qkv.Tile(64, 64, 5, 4, True),
     fused_qkv.Tile(128, 64, 4, 8, True), fused_qkv.Tile(128, 64, 3, 8, True),
     fused_qkv.Tile(128, 128, 3, 8, True), fused_qkv.Tile(128, 64, 4, 8, False),
 )  # fmt: skip
@@ -213,6 +215,8 @@ def project_cases() -> Iterator[Case]:
             ("cublas+rope_cache", partial(product_then_rope, F.linear)),
         ]
         for tile in FUSED_TILES:
+            if tile.block_m == 0 and rows > MAX_ROWS:
+                continue
             ways.append(
                 (f"fused_qkv {tile_name(tile)}", partial(fused_qkv.fused_qkv, tile=tile))
             )

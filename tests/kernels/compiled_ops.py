@@ -54,12 +54,17 @@ def compile_kernel(kernel, arch: int, warps: int, boxes=None, pointers=None, **c
     return triton.compile(source, target=target, options={"num_warps": warps})
 
 
-def fused(arch: int, tile: fused_qkv.Tile, has_extras: bool):
-    boxes = {"hidden": (tile.block_m, tile.block_k), "weight": (128, tile.block_k)}
+def fused(arch: int, tile: fused_qkv.Tile, rows: int, has_extras: bool):
+    main, tail = (tile.block_m, 0) if tile.block_m else skinny_gemm.row_tiles(rows)
+    boxes = {
+        "weight": (128, tile.block_k), "main": (main, tile.block_k),
+        "tail": (tail or main, tile.block_k),
+    }  # fmt: skip
     return compile_kernel(
         fused_qkv._fused_qkv_kernel, arch, tile.warps, boxes if tile.uses_tma else None,
-        N_HEADS=32, N_KV_HEADS=8, SIZE=128, BLOCK_M=tile.block_m, BLOCK_K=tile.block_k,
-        STAGES=tile.stages, USES_TMA=tile.uses_tma, HAS_BIAS=has_extras, HAS_NORMS=has_extras,
+        N_HEADS=32, N_KV_HEADS=8, SIZE=128, MAIN=main, TAIL=tail, BLOCK_K=tile.block_k,
+        STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_SWAPPED=tile.block_m == 0,
+        HAS_BIAS=has_extras, HAS_NORMS=has_extras,
     )  # fmt: skip
 
 
@@ -106,9 +111,11 @@ def variants(arch: int):
         )  # fmt: skip
         yield f"confidence join top-{alternatives}", compiled
     yield "add_parts", compile_kernel(skinny_gemm._add_parts_kernel, arch, 4, SPLITS=4, BLOCK=1024)
-    for tile in fused_qkv.TILES[arch]:
+    few, many = fused_qkv.TILES[arch]
+    for tile, rows in ((few, 32), (few, 144), (few, 192), (many, 4608)):
         for extras in (False, True):
-            yield f"fused_qkv {tile} extras={extras}", fused(arch, tile, extras)
+            name = f"fused_qkv {rows} rows {tile} extras={extras}"
+            yield name, fused(arch, tile, rows, extras)
     for is_gated, table in ((False, routes.PRODUCT_TILES), (True, routes.GATED_TILES)):
         # a small tile fits everywhere; the table's tiles at the rows they are for
         tiles = {(144, routes.Tile(block_n=64, block_k=32, stages=3, warps=8))}
