@@ -6,7 +6,7 @@ is compared with fp32 before it is timed. Calls are captured in one CUDA graph t
 copies of the weights and caches (together more than five times the L2), so weights come from memory
 and activations from wherever the step before left them, as in a pass. Times hold one graph node's
 launch. Rows go to benchmarks/results/kernel_ops.csv; `--sweep` tries many tiles of `skinny_gemm`
-and prints the fastest of each shape.
+and prints the rows of the tables in `kernels/routes.py` that it earned.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def pointwise_cases() -> Iterator[Case]:
         for name, both in (("torch", reference.add_rms_norm), ("triton", rms_norm.add_rms_norm)):
             error = relative_error(both(x, branch, weight, 1e-5)[1], truth)
             case.variants.append(Variant(name, same(both, x, branch, weight, 1e-5), error))
-        for count in (2, 4, 8) if rows <= MAX_ROWS else ():
+        for count in (2, 3, 4, 6, 8) if rows <= MAX_ROWS else ():
             parts = torch.randn(count, rows, D, device=DEVICE)
             both = same(rms_norm.add_rms_norm, x, parts, weight, 1e-5)
             case.variants.append(Variant(f"triton, {count} fp32 parts", both))
@@ -408,7 +408,7 @@ def main() -> None:
         ({"norm+qkv", "norm+gate_up", "norm+attn_out"}, prefetch_cases),
         ({*SHAPES, "gate_up+swiglu"}, lambda: product_cases(options.sweep, options.rows)),
     ]
-    best = []
+    results: list[dict[str, str]] = []
     with torch.inference_mode():
         for names, make in groups:
             if options.only and not names & set(options.only):
@@ -416,14 +416,69 @@ def main() -> None:
             for case in make():
                 if options.only and case.operation not in options.only:
                     continue
-                best.append(measure(case, options.repeats, facts, options.out))
+                results += measure(case, options.repeats, facts, options.out)
     print("\nfastest")
-    for line in best:
+    for key, rows in grouped(results).items():
+        best = min(rows, key=microseconds_of)
+        first = f"first {rows[0]['us']}, floor {best['floor_us']}"
+        print(*key, best["variant"], best["us"], "us;", first)
+    print("\ntables of kernels/routes.py")
+    for line in earned(results):
         print(line)
 
 
-def measure(case: Case, repeats: int, facts: dict[str, str], out: Path) -> str:
-    """Time a case's variants and append them; the line of the fastest."""
+def grouped(results: list[dict[str, str]]) -> dict[tuple[str, str], list[dict[str, str]]]:
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in results:
+        groups.setdefault((row["operation"], row["rows"]), []).append(row)
+    return groups
+
+
+def microseconds_of(row: dict[str, str]) -> float:
+    return float(row["us"])
+
+
+def earned(results: list[dict[str, str]]) -> Iterator[str]:
+    """Table rows of tiles at least 3 % faster than the library.
+
+    Products before a norm count by their parts; what the norm pays for adding them up is measured
+    with it (`add_rms_norm`, "fp32 parts") and added here.
+    """
+    norms = {(row["rows"], row["variant"]): microseconds_of(row) for row in results
+             if row["operation"] == "add_rms_norm"}  # fmt: skip
+    for (operation, count), rows in grouped(results).items():
+        shape = operation.removesuffix("+swiglu")
+        if shape not in SHAPES or operation == "gate_up":
+            continue
+        library = min(microseconds_of(row) for row in rows if row["variant"].startswith("cublas"))
+        times: dict[str, float] = {}
+        for row in rows:
+            kind, _, tile = row["variant"].partition(" ")
+            cost = microseconds_of(row)
+            if kind == "parts" and operation in ("attn_out", "down"):
+                splits = tile.split("x")[2]
+                more = norms.get((count, f"triton, {splits} fp32 parts"), 0.0)
+                cost += max(0.0, more - norms.get((count, "triton"), more))
+            elif kind != "skinny":
+                continue
+            times[tile] = min(cost, times.get(tile, cost))
+        if not times:
+            continue
+        tile, cost = min(times.items(), key=lambda item: item[1])
+        verdict = f"{cost:.1f} us, library {library:.1f}"
+        if cost < 0.97 * library:
+            *numbers, uses_tma = (int(value) for value in tile.split("x"))
+            arguments = ", ".join([*map(str, numbers), str(bool(uses_tma))])
+            sizes = ", ".join([count, *map(str, SHAPES[shape])])
+            yield f"({sizes}): Tile({arguments}),  # {operation} {verdict}"
+        else:
+            yield f"# {operation} {count}: the library stays, {tile} {verdict}"
+
+
+def measure(
+    case: Case, repeats: int, facts: dict[str, str], out: Path
+) -> list[dict[str, str]]:
+    """Time a case's variants and append them to the results."""
     print(f"{case.operation}, {case.rows} rows, floor {case.floor_us:.1f} us", flush=True)
     rows = []
     for variant in case.variants:
@@ -433,10 +488,10 @@ def measure(case: Case, repeats: int, facts: dict[str, str], out: Path) -> str:
         error = "" if variant.error is None else f"{variant.error:.2e}"
         rows.append(
             {
-                "operation": case.operation, "variant": variant.name, "rows": case.rows,
+                "operation": case.operation, "variant": variant.name, "rows": str(case.rows),
                 "us": f"{median:.2f}", "us_p20": f"{low:.2f}", "us_p80": f"{high:.2f}",
                 "floor_us": f"{case.floor_us:.2f}", "of_floor": f"{case.floor_us / median:.3f}",
-                "error": error, "copies": case.copies, "repeats": repeats, **facts,
+                "error": error, "copies": str(case.copies), "repeats": str(repeats), **facts,
             }
         )  # fmt: skip
         print(
@@ -450,11 +505,7 @@ def measure(case: Case, repeats: int, facts: dict[str, str], out: Path) -> str:
         if is_new:
             writer.writeheader()
         writer.writerows(rows)
-    fastest = min(rows, key=lambda row: float(row["us"]))
-    return (
-        f"{case.operation} {case.rows}: {fastest['variant']} {fastest['us']} us "
-        f"(first {rows[0]['us']}, floor {fastest['floor_us']})"
-    )
+    return rows
 
 
 if __name__ == "__main__":

@@ -46,12 +46,18 @@ class ModelWeights:
 
 
 class Transformer:
-    """The mask predictor (LLaDA's word for the network)."""
+    """The mask predictor (LLaDA's word for the network).
 
-    def __init__(self, spec: ModelSpec, weights: ModelWeights, impl: str) -> None:
+    qkv_route  with impl="triton": how Q, K and V are projected (`kernels/routes.py::qkv_route`)
+    """
+
+    def __init__(
+        self, spec: ModelSpec, weights: ModelWeights, impl: str, qkv_route: str = "auto"
+    ) -> None:
         self.spec = spec
         self.weights = weights
         self.impl = impl
+        self.qkv_route = qkv_route
         self.dtype = weights.embedding.dtype
         self.device = weights.embedding.device
         exponent = torch.arange(0, spec.head_dim, 2, dtype=torch.float64) / spec.head_dim
@@ -85,7 +91,7 @@ class Transformer:
             q = ops.project_and_cache(
                 normed, block.qkv, block.qkv_bias, None, self._cos, self._sin,
                 packed.positions, packed.slots, keys, values, spec.n_heads, impl,
-                upcoming=block.attn_out,
+                self.qkv_route, upcoming=block.attn_out,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
