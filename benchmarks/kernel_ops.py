@@ -6,7 +6,7 @@ is compared with fp32 before it is timed. Calls are captured in one CUDA graph t
 copies of the weights and caches (together more than five times the L2), so weights come from memory
 and activations from wherever the step before left them, as in a pass. Times hold one graph node's
 launch. Rows go to benchmarks/results/kernel_ops.csv; `--sweep` tries many tiles of `skinny_gemm`
-and prints the fastest of each shape.
+and prints the rows of the tables in `kernels/routes.py` that it earned.
 """
 
 from __future__ import annotations
@@ -38,12 +38,14 @@ from kernels import (  # noqa: E402
     rope_cache,
     swiglu,
 )
+from kernels.prefetch import Hint, first_columns  # noqa: E402
 from kernels.routes import Tile  # noqa: E402
-from kernels.skinny_gemm import MAX_ROWS, skinny_gemm, skinny_parts  # noqa: E402
+from kernels.skinny_gemm import MAX_ROWS, row_tiles, skinny_gemm, skinny_parts  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "kernel_ops.csv"
 BYTES_PER_SECOND, OPERATIONS_PER_SECOND = 4.3e12, 790e12
 L2_BYTES = 60e6
+SHARED_BYTES = 228 * 1024
 D, HEADS, SIZE, FFN, VOCAB = 4096, 32, 128, 12288, 126464
 ROWS = (32, 128, 144, 1024, 4096, 4608)
 LOGIT_ROWS = (16, 64, 2048)
@@ -144,6 +146,10 @@ def pointwise_cases() -> Iterator[Case]:
         for name, both in (("torch", reference.add_rms_norm), ("triton", rms_norm.add_rms_norm)):
             error = relative_error(both(x, branch, weight, 1e-5)[1], truth)
             case.variants.append(Variant(name, same(both, x, branch, weight, 1e-5), error))
+        for count in (2, 3, 4, 6, 8) if rows <= MAX_ROWS else ():
+            parts = torch.randn(count, rows, D, device=DEVICE)
+            both = same(rms_norm.add_rms_norm, x, parts, weight, 1e-5)
+            case.variants.append(Variant(f"triton, {count} fp32 parts", both))
         yield case
 
         gate_up = random(rows, 2 * FFN)
@@ -162,7 +168,9 @@ def torch_swiglu(gate_up: Tensor) -> Tensor:
 
 # candidates of the single kernel: (rows of a tile, columns of K, stages, warps, descriptors)
 FUSED_TILES = (
-    fused_qkv.Tile(64, 64, 5, 4, True), fused_qkv.Tile(64, 128, 3, 4, True),
+    fused_qkv.Tile(0, 64, 5, 8, True), fused_qkv.Tile(0, 64, 6, 8, True),
+    fused_qkv.Tile(0, 64, 3, 8, True), fused_qkv.Tile(0, 64, 5, 4, True),
+    fused_qkv.Tile(0, 128, 3, 8, True), fused_qkv.Tile(64, 64, 5, 4, True),
     fused_qkv.Tile(128, 64, 4, 8, True), fused_qkv.Tile(128, 64, 3, 8, True),
     fused_qkv.Tile(128, 128, 3, 8, True), fused_qkv.Tile(128, 64, 4, 8, False),
 )  # fmt: skip
@@ -207,6 +215,8 @@ def project_cases() -> Iterator[Case]:
             ("cublas+rope_cache", partial(product_then_rope, F.linear)),
         ]
         for tile in FUSED_TILES:
+            if tile.block_m == 0 and rows > MAX_ROWS:
+                continue
             ways.append(
                 (f"fused_qkv {tile_name(tile)}", partial(fused_qkv.fused_qkv, tile=tile))
             )
@@ -232,18 +242,25 @@ def walking(
     return lambda i: function(*fixed, *copies[i])
 
 
-def sweep_tiles(n: int, is_gated: bool) -> Iterator[Tile]:
-    """Tiles worth a try: 60 to 500 programs, deep pipelines, one or two programs an SM."""
-    wide = [(64, 64, 6, 4), (64, 128, 4, 4), (128, 64, 3, 8), (128, 64, 5, 8), (128, 128, 3, 8),
-            (128, 64, 5, 4), (256, 64, 4, 8)]  # fmt: skip
-    gated = [(64, 64, 3, 8), (64, 64, 5, 8), (64, 128, 3, 8), (128, 64, 3, 8), (128, 64, 4, 8)]
-    for block_n, block_k, stages, warps in gated if is_gated else wide:
+def sweep_tiles(n: int, rows: int, is_gated: bool) -> Iterator[Tile]:
+    """Tiles worth a try: 90 to 400 programs, as many stages as one or two programs an SM leave."""
+    shapes = [(64, 64, 4), (64, 128, 4), (64, 256, 4), (128, 64, 4), (128, 64, 8), (128, 128, 8),
+              (256, 64, 8)]  # fmt: skip
+    if is_gated:
+        shapes = [(64, 64, 4), (64, 64, 8), (64, 128, 8), (128, 64, 8)]
+    width = sum(row_tiles(rows))
+    for block_n, block_k, warps in shapes:
+        stage_bytes = 2 * block_k * (width + block_n * (2 if is_gated else 1))
         tiles = -(-n // block_n)
-        for splits in (1,) if is_gated else (1, 2, 3, 4, 8):
-            if 60 <= tiles * splits <= 500 or (n == VOCAB and splits == 1):
-                yield Tile(block_n, block_k, splits, stages, warps, uses_tma=True)
-                if (block_n, block_k, stages) == (128, 64, 3):
-                    yield Tile(block_n, block_k, splits, stages, warps, uses_tma=False)
+        for splits in (1,) if is_gated else (1, 2, 3, 4, 6, 8):
+            if not (90 <= tiles * splits <= 400 or (n == VOCAB and splits == 1)):
+                continue
+            for resident in (1, 2):
+                stages = min(8, (SHARED_BYTES // resident - 2048) // stage_bytes)
+                if stages >= 2:
+                    yield Tile(block_n, block_k, splits, stages, warps, uses_tma=True)
+                    if (block_n, block_k, warps) == (128, 64, 8):
+                        yield Tile(block_n, block_k, splits, stages, warps, uses_tma=False)
 
 
 def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
@@ -262,7 +279,7 @@ def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
                         relative_error(F.linear(hidden, weights[0]), truth))
             )
             if rows <= MAX_ROWS:
-                for tile in sweep_tiles(n, False) if is_sweep else []:
+                for tile in sweep_tiles(n, rows, False) if is_sweep else []:
                     add_tile(case, tile, hidden, weights, truth, False)
             yield case
             if shape != "gate_up":
@@ -284,7 +301,7 @@ def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
                     )
                 )
             if rows <= MAX_ROWS:
-                for tile in sweep_tiles(n // 2, True) if is_sweep else []:
+                for tile in sweep_tiles(n // 2, rows, True) if is_sweep else []:
                     add_tile(case, tile, hidden, weights, truth, True)
             yield case
         del weights
@@ -307,6 +324,35 @@ def add_tile(
         case.variants.append(
             Variant(f"parts {name}", lambda i: skinny_parts(hidden, weights[i], tile, is_gated))
         )
+
+
+def prefetch_cases() -> Iterator[Case]:
+    """A norm and the product behind it, the norm asking for more or less of the weights ahead."""
+    norm = 1 + random(D, scale=0.1)
+    for shape in ("qkv", "gate_up", "attn_out"):
+        n, k = SHAPES[shape]
+        copies = copies_of(2.0 * n * k)
+        weights = [random(n, k, scale=k**-0.5) for _ in range(copies)]
+        for rows in (rows for rows in ROWS if rows <= MAX_ROWS):
+            x, branch = random(rows, D), random(rows, D)
+            case = Case(
+                f"norm+{shape}", rows, 2.0 * (n * k + rows * (n + 4 * D)), 2.0 * rows * n * k,
+                copies,
+            )
+            for megabytes in (0, 4, 8, 12, 16, 24, 32):
+                hints = [first_columns(w, rows, megabytes << 20) for w in weights]
+                call = walking(norm_then_product, [x, branch, norm],
+                               list(zip(weights, hints, strict=True)))  # fmt: skip
+                call(0)
+                case.variants.append(Variant(f"{megabytes} MB ahead", call))
+            yield case
+
+
+def norm_then_product(
+    x: Tensor, branch: Tensor, norm: Tensor, weight: Tensor, ahead: Hint | None
+) -> Tensor:
+    normed = rms_norm.add_rms_norm(x, branch, norm, 1e-5, ahead=ahead)[1]
+    return F.linear(normed, weight)
 
 
 def confidence_cases() -> Iterator[Case]:
@@ -359,9 +405,10 @@ def main() -> None:
         ({"rms_norm", "add_rms_norm", "swiglu"}, pointwise_cases),
         ({"rope_cache", "project_and_cache"}, project_cases),
         ({"confidence"}, confidence_cases),
+        ({"norm+qkv", "norm+gate_up", "norm+attn_out"}, prefetch_cases),
         ({*SHAPES, "gate_up+swiglu"}, lambda: product_cases(options.sweep, options.rows)),
     ]
-    best = []
+    results: list[dict[str, str]] = []
     with torch.inference_mode():
         for names, make in groups:
             if options.only and not names & set(options.only):
@@ -369,14 +416,69 @@ def main() -> None:
             for case in make():
                 if options.only and case.operation not in options.only:
                     continue
-                best.append(measure(case, options.repeats, facts, options.out))
+                results += measure(case, options.repeats, facts, options.out)
     print("\nfastest")
-    for line in best:
+    for key, rows in grouped(results).items():
+        best = min(rows, key=microseconds_of)
+        first = f"first {rows[0]['us']}, floor {best['floor_us']}"
+        print(*key, best["variant"], best["us"], "us;", first)
+    print("\ntables of kernels/routes.py")
+    for line in earned(results):
         print(line)
 
 
-def measure(case: Case, repeats: int, facts: dict[str, str], out: Path) -> str:
-    """Time a case's variants and append them; the line of the fastest."""
+def grouped(results: list[dict[str, str]]) -> dict[tuple[str, str], list[dict[str, str]]]:
+    groups: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for row in results:
+        groups.setdefault((row["operation"], row["rows"]), []).append(row)
+    return groups
+
+
+def microseconds_of(row: dict[str, str]) -> float:
+    return float(row["us"])
+
+
+def earned(results: list[dict[str, str]]) -> Iterator[str]:
+    """Table rows of tiles at least 3 % faster than the library.
+
+    Products before a norm count by their parts; what the norm pays for adding them up is measured
+    with it (`add_rms_norm`, "fp32 parts") and added here.
+    """
+    norms = {(row["rows"], row["variant"]): microseconds_of(row) for row in results
+             if row["operation"] == "add_rms_norm"}  # fmt: skip
+    for (operation, count), rows in grouped(results).items():
+        shape = operation.removesuffix("+swiglu")
+        if shape not in SHAPES or operation == "gate_up":
+            continue
+        library = min(microseconds_of(row) for row in rows if row["variant"].startswith("cublas"))
+        times: dict[str, float] = {}
+        for row in rows:
+            kind, _, tile = row["variant"].partition(" ")
+            cost = microseconds_of(row)
+            if kind == "parts" and operation in ("attn_out", "down"):
+                splits = tile.split("x")[2]
+                more = norms.get((count, f"triton, {splits} fp32 parts"), 0.0)
+                cost += max(0.0, more - norms.get((count, "triton"), more))
+            elif kind != "skinny":
+                continue
+            times[tile] = min(cost, times.get(tile, cost))
+        if not times:
+            continue
+        tile, cost = min(times.items(), key=lambda item: item[1])
+        verdict = f"{cost:.1f} us, library {library:.1f}"
+        if cost < 0.97 * library:
+            *numbers, uses_tma = (int(value) for value in tile.split("x"))
+            arguments = ", ".join([*map(str, numbers), str(bool(uses_tma))])
+            sizes = ", ".join([count, *map(str, SHAPES[shape])])
+            yield f"({sizes}): Tile({arguments}),  # {operation} {verdict}"
+        else:
+            yield f"# {operation} {count}: the library stays, {tile} {verdict}"
+
+
+def measure(
+    case: Case, repeats: int, facts: dict[str, str], out: Path
+) -> list[dict[str, str]]:
+    """Time a case's variants and append them to the results."""
     print(f"{case.operation}, {case.rows} rows, floor {case.floor_us:.1f} us", flush=True)
     rows = []
     for variant in case.variants:
@@ -386,10 +488,10 @@ def measure(case: Case, repeats: int, facts: dict[str, str], out: Path) -> str:
         error = "" if variant.error is None else f"{variant.error:.2e}"
         rows.append(
             {
-                "operation": case.operation, "variant": variant.name, "rows": case.rows,
+                "operation": case.operation, "variant": variant.name, "rows": str(case.rows),
                 "us": f"{median:.2f}", "us_p20": f"{low:.2f}", "us_p80": f"{high:.2f}",
                 "floor_us": f"{case.floor_us:.2f}", "of_floor": f"{case.floor_us / median:.3f}",
-                "error": error, "copies": case.copies, "repeats": repeats, **facts,
+                "error": error, "copies": str(case.copies), "repeats": str(repeats), **facts,
             }
         )  # fmt: skip
         print(
@@ -403,11 +505,7 @@ def measure(case: Case, repeats: int, facts: dict[str, str], out: Path) -> str:
         if is_new:
             writer.writeheader()
         writer.writerows(rows)
-    fastest = min(rows, key=lambda row: float(row["us"]))
-    return (
-        f"{case.operation} {case.rows}: {fastest['variant']} {fastest['us']} us "
-        f"(first {rows[0]['us']}, floor {fastest['floor_us']})"
-    )
+    return rows
 
 
 if __name__ == "__main__":

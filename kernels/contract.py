@@ -49,17 +49,17 @@ def check(operation: str, **tensors: Tensor | None) -> None:
             )
 
 
-def check_rows(operation: str, rows: int, **tensors: Tensor | None) -> None:
-    """Integer tensors [rows], contiguous. Raises ValueError naming the tensor."""
+def check_rows(operation: str, count: int, /, **tensors: Tensor | None) -> None:
+    """Integer tensors [count], contiguous. Raises ValueError naming the tensor."""
     for name, tensor in tensors.items():
         if tensor is None:
             continue
-        if tensor.dtype not in (torch.int32, torch.int64) or tensor.shape != (rows,):
+        if tensor.dtype not in (torch.int32, torch.int64) or tensor.shape != (count,):
             raise ValueError(
-                f"{operation}: {name} must be {rows} int32 or int64, got {tuple(tensor.shape)} "
+                f"{operation}: {name} must be {count} int32 or int64, got {tuple(tensor.shape)} "
                 f"{tensor.dtype}"
             )
-        if rows > 1 and tensor.stride(0) != 1:
+        if count > 1 and tensor.stride(0) != 1:
             raise ValueError(f"{operation}: {name} must be contiguous; pass {name}.contiguous()")
 
 

@@ -2,7 +2,8 @@
 
 A program holds one head of one block of rows, so both halves of the head that the rotation pairs
 are in its accumulator, and the head norm sees the whole head. The products never go through memory.
-Grouped heads, bias and head norms are optional. Head sizes are powers of two from 16 on.
+Grouped heads, bias and head norms are optional. Head sizes are powers of two from 16 on. Few rows
+stand in one block with swapped operands, as in `skinny_gemm`, so that weights are read once.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.contract import INTERPRETER, architecture, check, check_rows
 from kernels.reference import HeadNorms
 from kernels.rope_cache import check_cache
 from kernels.routes import FUSED_QKV, qkv_route
+from kernels.skinny_gemm import MAX_ROWS, descriptor, load_tile, row_tiles
 
 
 class Tile(NamedTuple):
-    """One configuration; a tile is `block_m` rows by one head."""
+    """One configuration: `block_m` rows by one head; 0 rows: all of them, operands swapped."""
 
     block_m: int
     block_k: int
@@ -34,20 +35,22 @@ class Tile(NamedTuple):
 # (few rows, many rows) by architecture class: shared memory is 64 KB on 75, 99 KB on 86 and 89;
 # the interpreter's tiles are small, so that its short inputs have borders inside
 TILES = {
-    90: (Tile(64, 64, 5, 4, True), Tile(128, 64, 4, 8, True)),
-    89: (Tile(64, 32, 3, 4), Tile(128, 32, 3, 8)),
-    86: (Tile(64, 32, 3, 4), Tile(128, 32, 3, 8)),
-    80: (Tile(64, 64, 4, 4), Tile(128, 32, 4, 8)),
+    90: (Tile(0, 64, 5, 8, True), Tile(128, 64, 4, 8, True)),
+    89: (Tile(0, 32, 3, 8), Tile(128, 32, 3, 8)),
+    86: (Tile(0, 32, 3, 8), Tile(128, 32, 3, 8)),
+    80: (Tile(0, 32, 4, 8), Tile(128, 32, 4, 8)),
     75: (Tile(64, 32, 2, 4), Tile(64, 32, 2, 4)),
-    INTERPRETER: (Tile(16, 32, 2, 4), Tile(32, 32, 2, 4, True)),
+    INTERPRETER: (Tile(0, 32, 2, 4), Tile(32, 32, 2, 4, True)),
 }
-FEW_ROWS = 64
+FEW_ROWS = 192
 
 
 @triton.jit
-def _fused_qkv_kernel(
-    hidden,
-    weight,
+def _finish_head(
+    acc,
+    first_row,
+    head,
+    rows,
     bias_ptr,
     q_norm_ptr,
     k_norm_ptr,
@@ -59,53 +62,24 @@ def _fused_qkv_kernel(
     q_ptr,
     key_ptr,
     value_ptr,
-    hidden_stride,
-    weight_stride,
     key_stride,
     value_stride,
-    rows,
-    size_k,
     N_HEADS: tl.constexpr,
     N_KV_HEADS: tl.constexpr,
     SIZE: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    STAGES: tl.constexpr,
-    USES_TMA: tl.constexpr,
+    ROWS: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     HAS_NORMS: tl.constexpr,
 ):
+    """Bias, norm and rotation of acc [ROWS, SIZE], then to q or to the rows' slots."""
     HALF: tl.constexpr = SIZE // 2
-    # row blocks of one head are neighbours, so its weights are read from memory once
-    first_row = tl.program_id(0) * BLOCK_M
-    head = tl.program_id(1)
-    row = first_row + tl.arange(0, BLOCK_M)
+    row = first_row + tl.arange(0, ROWS)
     is_row = row < rows
-    wide_row = row.to(tl.int64)
-    column = head * SIZE + tl.arange(0, SIZE)
-
-    acc = tl.zeros((BLOCK_M, SIZE), tl.float32)
-    for k in tl.range(0, size_k, BLOCK_K, num_stages=STAGES):
-        if USES_TMA:
-            x = hidden.load([first_row, k])
-            w = weight.load([head * SIZE, k])
-        else:
-            inner = k + tl.arange(0, BLOCK_K)
-            is_inner = (inner < size_k)[None, :]
-            x = tl.load(
-                hidden + wide_row[:, None] * hidden_stride + inner[None, :],
-                mask=is_row[:, None] & is_inner, other=0.0,
-            )  # fmt: skip
-            w = tl.load(
-                weight + column.to(tl.int64)[:, None] * weight_stride + inner[None, :],
-                mask=is_inner, other=0.0,
-            )  # fmt: skip
-        acc = tl.dot(x, w.T, acc, input_precision="ieee")
     if HAS_BIAS:
-        acc += tl.load(bias_ptr + column).to(tl.float32)[None, :]
+        acc += tl.load(bias_ptr + head * SIZE + tl.arange(0, SIZE)).to(tl.float32)[None, :]
 
-    # columns i and i + HALF side by side: [BLOCK_M, SIZE] → twice [BLOCK_M, HALF]
-    left, right = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, HALF)), (0, 2, 1)))
+    # columns i and i + HALF side by side: [ROWS, SIZE] → twice [ROWS, HALF]
+    left, right = tl.split(tl.permute(tl.reshape(acc, (ROWS, 2, HALF)), (0, 2, 1)))
     half = tl.arange(0, HALF)
     dtype = q_ptr.dtype.element_ty
     is_q = head < N_HEADS
@@ -120,7 +94,7 @@ def _fused_qkv_kernel(
             left = (left * scale).to(dtype).to(tl.float32) * left_weight
             right = (right * scale).to(dtype).to(tl.float32) * right_weight
         position = tl.load(positions_ptr + row, mask=is_row, other=0).to(tl.int64)
-        angle = position[:, None] * HALF + half[None, :]  # [BLOCK_M, HALF]
+        angle = position[:, None] * HALF + half[None, :]  # [ROWS, HALF]
         cos = tl.load(cos_ptr + angle, mask=is_row[:, None], other=0.0).to(tl.float32)
         sin = tl.load(sin_ptr + angle, mask=is_row[:, None], other=0.0).to(tl.float32)
         turned = left * cos - right * sin
@@ -130,7 +104,7 @@ def _fused_qkv_kernel(
     left = left.to(dtype)
     right = right.to(dtype)
     if is_q:
-        target = q_ptr + (wide_row * N_HEADS + head)[:, None] * SIZE + half[None, :]
+        target = q_ptr + (row.to(tl.int64) * N_HEADS + head)[:, None] * SIZE + half[None, :]
         tl.store(target, left, mask=is_row[:, None])
         tl.store(target + HALF, right, mask=is_row[:, None])
     else:
@@ -144,6 +118,71 @@ def _fused_qkv_kernel(
             target = key_ptr + slot[:, None] * key_stride + own[None, :]
         tl.store(target, left, mask=is_kept)
         tl.store(target + HALF, right, mask=is_kept)
+
+
+@triton.jit
+def _fused_qkv_kernel(
+    weight,
+    main,
+    tail,
+    bias_ptr,
+    q_norm_ptr,
+    k_norm_ptr,
+    eps,
+    cos_ptr,
+    sin_ptr,
+    positions_ptr,
+    slots_ptr,
+    q_ptr,
+    key_ptr,
+    value_ptr,
+    weight_stride,
+    hidden_stride,
+    key_stride,
+    value_stride,
+    rows,
+    weight_rows,
+    size_k,
+    N_HEADS: tl.constexpr,
+    N_KV_HEADS: tl.constexpr,
+    SIZE: tl.constexpr,
+    MAIN: tl.constexpr,
+    TAIL: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    STAGES: tl.constexpr,
+    USES_TMA: tl.constexpr,
+    IS_SWAPPED: tl.constexpr,
+    HAS_BIAS: tl.constexpr,
+    HAS_NORMS: tl.constexpr,
+):
+    # row blocks of one head are neighbours, so its weights are read from memory once
+    first_row = tl.program_id(0) * MAIN
+    head = tl.program_id(1)
+    n = head * SIZE
+    TAIL_ROWS: tl.constexpr = TAIL if TAIL > 0 else 16
+    acc = tl.zeros((SIZE, MAIN) if IS_SWAPPED else (MAIN, SIZE), tl.float32)
+    acc_tail = tl.zeros((SIZE, TAIL_ROWS), tl.float32)
+    for k in tl.range(0, size_k, BLOCK_K, num_stages=STAGES):
+        w = load_tile(weight, n, k, weight_stride, weight_rows, size_k, SIZE, BLOCK_K, USES_TMA)
+        x = load_tile(main, first_row, k, hidden_stride, rows, size_k, MAIN, BLOCK_K, USES_TMA)
+        if IS_SWAPPED:
+            acc = tl.dot(w, x.T, acc, input_precision="ieee")
+        else:
+            acc = tl.dot(x, w.T, acc, input_precision="ieee")
+        if TAIL > 0:
+            y = load_tile(tail, MAIN, k, hidden_stride, rows, size_k, TAIL, BLOCK_K, USES_TMA)
+            acc_tail = tl.dot(w, y.T, acc_tail, input_precision="ieee")
+    _finish_head(
+        acc.T if IS_SWAPPED else acc, first_row, head, rows, bias_ptr, q_norm_ptr, k_norm_ptr,
+        eps, cos_ptr, sin_ptr, positions_ptr, slots_ptr, q_ptr, key_ptr, value_ptr, key_stride,
+        value_stride, N_HEADS, N_KV_HEADS, SIZE, MAIN, HAS_BIAS, HAS_NORMS,
+    )  # fmt: skip
+    if TAIL > 0:
+        _finish_head(
+            acc_tail.T, MAIN, head, rows, bias_ptr, q_norm_ptr, k_norm_ptr,
+            eps, cos_ptr, sin_ptr, positions_ptr, slots_ptr, q_ptr, key_ptr, value_ptr, key_stride,
+            value_stride, N_HEADS, N_KV_HEADS, SIZE, TAIL, HAS_BIAS, HAS_NORMS,
+        )  # fmt: skip
 
 
 def fused_qkv(
@@ -176,28 +215,30 @@ def fused_qkv(
     if rows == 0:
         return q
     tile = tile or TILES[architecture(hidden.device)][rows > FEW_ROWS]
+    is_swapped = tile.block_m == 0
+    if is_swapped and rows > MAX_ROWS:
+        raise ValueError(f"fused_qkv: a tile of all rows takes at most {MAX_ROWS}, got {rows}")
+    main, tail = row_tiles(rows) if is_swapped else (tile.block_m, 0)
     # the table counts in 16-bit numbers; fp32 takes half as many columns in the same memory
     block_k = tile.block_k * 2 // hidden.element_size()
     uses_tma = tile.uses_tma and all(
         x.stride(0) * x.element_size() % 16 == 0 for x in (hidden, weight)
     )
-    hidden_source, weight_source = hidden, weight
+    weight_source, main_source, tail_source = weight, hidden, hidden
     if uses_tma:
-        hidden_source = _descriptor(hidden, tile.block_m, block_k)
-        weight_source = _descriptor(weight, head_dim, block_k)
+        weight_source = descriptor("weight", weight, head_dim, block_k)
+        main_source = descriptor("hidden", hidden, main, block_k)
+        tail_source = descriptor("hidden", hidden, tail or main, block_k)
     # pointers that a variant never reads are any valid pointer
-    _fused_qkv_kernel[(triton.cdiv(rows, tile.block_m), n_heads + 2 * n_kv_heads)](
-        hidden_source, weight_source, q if bias is None else bias, q if q_norm is None else q_norm,
-        q if k_norm is None else k_norm, 0.0 if head_norms is None else head_norms.eps,
+    _fused_qkv_kernel[(triton.cdiv(rows, main + tail), n_heads + 2 * n_kv_heads)](
+        weight_source, main_source, tail_source, q if bias is None else bias,
+        q if q_norm is None else q_norm, q if k_norm is None else k_norm,
+        0.0 if head_norms is None else head_norms.eps,
         cos, sin, positions, slots, q, key_cache, value_cache,
-        hidden.stride(0), weight.stride(0), key_cache.stride(0), value_cache.stride(0),
-        rows, size_k,
-        N_HEADS=n_heads, N_KV_HEADS=n_kv_heads, SIZE=head_dim, BLOCK_M=tile.block_m,
-        BLOCK_K=block_k, STAGES=tile.stages, USES_TMA=uses_tma, HAS_BIAS=bias is not None,
-        HAS_NORMS=head_norms is not None, num_warps=tile.warps,
+        weight.stride(0), hidden.stride(0), key_cache.stride(0), value_cache.stride(0),
+        rows, len(weight), size_k,
+        N_HEADS=n_heads, N_KV_HEADS=n_kv_heads, SIZE=head_dim, MAIN=main, TAIL=tail,
+        BLOCK_K=block_k, STAGES=tile.stages, USES_TMA=uses_tma, IS_SWAPPED=is_swapped,
+        HAS_BIAS=bias is not None, HAS_NORMS=head_norms is not None, num_warps=tile.warps,
     )
     return q
-
-
-def _descriptor(matrix: Tensor, rows: int, columns: int) -> TensorDescriptor:
-    return TensorDescriptor(matrix, list(matrix.shape), list(matrix.stride()), [rows, columns])

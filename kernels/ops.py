@@ -25,9 +25,11 @@ ATTENTION_TOLERANCE = 2.0
 def tolerated_error(torch_error: float, truth_norm: float, dtype: torch.dtype) -> float:
     """How far ‖kernel - truth‖ may go, the truth taken in fp64: twice plain torch's in this dtype.
 
-    Never less than one rounding of everything, as torch may be right by luck on a few numbers.
+    Never less than one rounding of everything, as torch may be right by luck on a few numbers; in
+    fp32 four, as a GPU's quick exponential and reciprocal root are good to that.
     """
-    return max(2 * torch_error, torch.finfo(dtype).eps * truth_norm)
+    roundings = 4 if dtype == torch.float32 else 1
+    return max(2 * torch_error, roundings * torch.finfo(dtype).eps * truth_norm)
 
 
 def available_impls(device: str) -> tuple[str, ...]:
@@ -78,33 +80,50 @@ def resolve_impl(impl: str, device: str) -> str:
     return impl
 
 
-def rms_norm(hidden: Tensor, weight: Tensor, eps: float, impl: str) -> Tensor:
-    """See `reference.rms_norm`."""
+def rms_norm(
+    hidden: Tensor, weight: Tensor, eps: float, impl: str, upcoming: Tensor | None = None
+) -> Tensor:
+    """See `reference.rms_norm`.
+
+    `upcoming` here and below is the weight of the product that comes next: a kernel may ask for
+    part of it ahead. It changes no result.
+    """
     _check_norm("rms_norm", hidden, weight)
     match impl:
         case "torch":
             return reference.rms_norm(hidden, weight, eps)
         case "triton":
             from kernels import rms_norm as kernel
+            from kernels.prefetch import hint
 
-            return kernel.rms_norm(hidden, weight, eps)
+            return kernel.rms_norm(hidden, weight, eps, hint(upcoming, len(hidden)))
     raise _no_kernel("rms_norm", impl)
 
 
 def add_rms_norm(
-    hidden: Tensor, branch: Tensor, weight: Tensor, eps: float, impl: str
+    hidden: Tensor,
+    branch: Tensor,
+    weight: Tensor,
+    eps: float,
+    impl: str,
+    rows: Tensor | None = None,
+    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`."""
     _check_norm("add_rms_norm", hidden, weight)
-    if hidden.shape != branch.shape:
-        raise ValueError(f"add_rms_norm: {tuple(hidden.shape)} and {tuple(branch.shape)} differ")
+    if hidden.ndim != 2 or branch.ndim not in (2, 3) or branch.shape[-2:] != hidden.shape:
+        raise ValueError(
+            f"add_rms_norm: branch {tuple(branch.shape)} does not fit hidden {tuple(hidden.shape)}"
+        )
     match impl:
         case "torch":
-            return reference.add_rms_norm(hidden, branch, weight, eps)
+            return reference.add_rms_norm(hidden, branch, weight, eps, rows)
         case "triton":
             from kernels import rms_norm as kernel
+            from kernels.prefetch import hint
 
-            return kernel.add_rms_norm(hidden, branch, weight, eps)
+            ahead = hint(upcoming, len(hidden if rows is None else rows))
+            return kernel.add_rms_norm(hidden, branch, weight, eps, rows, ahead)
     raise _no_kernel("add_rms_norm", impl)
 
 
@@ -122,6 +141,7 @@ def project_and_cache(
     n_heads: int,
     impl: str,
     route: str = "auto",
+    upcoming: Tensor | None = None,
 ) -> Tensor:
     """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place.
 
@@ -147,9 +167,11 @@ def project_and_cache(
                 from kernels.fused_qkv import fused_qkv
 
                 return fused_qkv(hidden, weight, *rest)
+            from kernels.prefetch import hint
             from kernels.rope_cache import rope_cache
 
-            return rope_cache(linear(hidden, weight, impl), *rest)
+            qkv = linear(hidden, weight, impl)
+            return rope_cache(qkv, *rest, hint(upcoming, len(hidden)))
     raise _no_kernel("project_and_cache", impl)
 
 
@@ -206,8 +228,12 @@ def add_attention_mass(
     raise _no_kernel("add_attention_mass", impl)
 
 
-def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
-    """See `reference.linear`."""
+def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -> Tensor:
+    """See `reference.linear`.
+
+    With `may_split` the result may also be the fp32 parts [S, R, N] whose sum it is, for
+    `add_rms_norm`, which adds them up at no cost.
+    """
     if hidden.shape[-1] != weight.shape[1]:
         raise ValueError(
             f"linear: hidden {tuple(hidden.shape)} does not fit weight {tuple(weight.shape)}"
@@ -216,17 +242,20 @@ def linear(hidden: Tensor, weight: Tensor, impl: str) -> Tensor:
         case "torch":
             return reference.linear(hidden, weight)
         case "triton":
-            tile = routes.product_tile(hidden, weight)
+            tile = routes.product_tile(len(hidden), weight)
             if tile is None:
                 return reference.linear(hidden, weight)
-            from kernels.skinny_gemm import skinny_gemm
+            from kernels.skinny_gemm import skinny_gemm, skinny_parts
 
-            return skinny_gemm(hidden, weight, tile)
+            is_split = may_split and tile.splits > 1
+            return (skinny_parts if is_split else skinny_gemm)(hidden, weight, tile)
     raise _no_kernel("linear", impl)
 
 
-def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
-    """See `reference.swiglu`."""
+def swiglu(
+    hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str, may_split: bool = False
+) -> Tensor:
+    """See `reference.swiglu`; `may_split` as in `linear`."""
     if gate_up.shape[0] != 2 * down.shape[1]:
         raise ValueError(
             f"swiglu: gate_up {tuple(gate_up.shape)} does not fit down {tuple(down.shape)}"
@@ -235,14 +264,16 @@ def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
         case "torch":
             return reference.swiglu(hidden, gate_up, down)
         case "triton":
-            tile = routes.product_tile(hidden, gate_up, is_gated=True)
+            tile = routes.product_tile(len(hidden), gate_up, is_gated=True)
             if tile is not None:
                 from kernels.skinny_gemm import skinny_gemm
 
-                return linear(skinny_gemm(hidden, gate_up, tile, is_gated=True), down, impl)
-            from kernels import swiglu as kernel
+                gated = skinny_gemm(hidden, gate_up, tile, is_gated=True)
+            else:
+                from kernels.swiglu import swiglu as kernel
 
-            return linear(kernel.swiglu(linear(hidden, gate_up, impl)), down, impl)
+                gated = kernel(linear(hidden, gate_up, impl))
+            return linear(gated, down, impl, may_split)
     raise _no_kernel("swiglu", impl)
 
 

@@ -41,12 +41,24 @@ def rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def add_rms_norm(
-    hidden: Tensor, branch: Tensor, weight: Tensor, eps: float
+    hidden: Tensor,
+    branch: Tensor,
+    weight: Tensor,
+    eps: float,
+    rows: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The residual addition and the norm behind it: (hidden + branch, its rms_norm).
 
-    hidden, branch [..., D] any float; weight [D]. The sum is rounded before it is normed.
+    hidden  [R, D] any float
+    branch  [R, D], or [S, R, D] in at least fp32: parts whose sum it is (of a split product)
+    weight  [D]
+    rows    [P] int64; only these rows, in this order, or None for all
+    The sum is rounded to hidden's dtype before it is normed.
     """
+    if branch.ndim > hidden.ndim:
+        branch = branch.sum(0).to(hidden.dtype)
+    if rows is not None:
+        hidden, branch = hidden[rows], branch[rows]
     total = hidden + branch
     return total, rms_norm(total, weight, eps)
 

@@ -30,11 +30,20 @@ class Tile(NamedTuple):
     warps: int = 8
     uses_tma: bool = False
 
+    def share(self, k: int) -> int:
+        """Columns of one split of K columns, whole blocks."""
+        blocks = -(-k // self.block_k)
+        return -(-blocks // self.splits) * self.block_k
+
 
 # (most rows, N, K) → tile, by architecture class; rows above the last entry take the library
 PRODUCT_TILES: dict[int, dict[tuple[int, int, int], Tile]] = {}
 # the same for the gate-up product with SwiGLU inside; N counts both halves
 GATED_TILES: dict[int, dict[tuple[int, int, int], Tile]] = {}
+# how much of the next weights a pointwise kernel asks for, by architecture class
+PREFETCHED_BYTES: dict[int, int] = {}
+# with more rows a pass is no longer bound by reading weights
+PREFETCH_ROWS = 256
 
 
 def qkv_route(rows: int, head_dim: int, device: torch.device, route: str = "auto") -> str:
@@ -58,14 +67,19 @@ def qkv_route(rows: int, head_dim: int, device: torch.device, route: str = "auto
     return FUSED_QKV if few and is_fusable else ROPE_CACHE
 
 
-def product_tile(hidden: Tensor, weight: Tensor, is_gated: bool = False) -> Tile | None:
-    """The tile of `skinny_gemm` that beat the library for hidden [R, K] and weight [N, K].
+def product_tile(rows: int, weight: Tensor, is_gated: bool = False) -> Tile | None:
+    """The tile of `skinny_gemm` that beat the library for `rows` rows and a weight [N, K].
 
     None: take the library. Looks at shapes, dtype and device only.
     """
-    arch = architecture(hidden.device)
-    if arch == INTERPRETER or hidden.dtype == torch.float32 or not len(hidden):
+    arch = architecture(weight.device)
+    if arch == INTERPRETER or weight.dtype == torch.float32 or not rows:
         return None
     table = (GATED_TILES if is_gated else PRODUCT_TILES).get(arch, {})
-    fitting = [key for key in table if len(hidden) <= key[0] and key[1:] == tuple(weight.shape)]
+    fitting = [key for key in table if rows <= key[0] and key[1:] == tuple(weight.shape)]
     return table[min(fitting)] if fitting else None
+
+
+def prefetched_bytes(rows: int, device: torch.device) -> int:
+    """How many bytes of the next product's weights to ask for ahead; 0: none."""
+    return PREFETCHED_BYTES.get(architecture(device), 0) if rows <= PREFETCH_ROWS else 0

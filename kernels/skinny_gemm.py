@@ -25,7 +25,7 @@ MAX_ROWS = 256
 
 
 @triton.jit
-def _load_tile(source, row, k, stride, rows, size_k, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
+def load_tile(source, row, k, stride, rows, size_k, ROWS: tl.constexpr, BLOCK_K: tl.constexpr,
                USES_TMA: tl.constexpr):  # fmt: skip
     """[ROWS, BLOCK_K] from (row, k) on, zero outside; `source` is a descriptor or a pointer."""
     if USES_TMA:
@@ -82,16 +82,16 @@ def _skinny_kernel(
     up = tl.zeros((BLOCK_N, MAIN), tl.float32)
     up_tail = tl.zeros((BLOCK_N, TAIL_ROWS), tl.float32)
     for k in tl.range(begin, end, BLOCK_K, num_stages=STAGES):
-        w = _load_tile(
+        w = load_tile(
             weight, n, k, weight_stride, weight_rows, size_k, BLOCK_N, BLOCK_K, USES_TMA
         )
-        x = _load_tile(main, 0, k, hidden_stride, rows, size_k, MAIN, BLOCK_K, USES_TMA)
+        x = load_tile(main, 0, k, hidden_stride, rows, size_k, MAIN, BLOCK_K, USES_TMA)
         acc = tl.dot(w, x.T, acc, input_precision="ieee")
         if TAIL > 0:
-            y = _load_tile(tail, MAIN, k, hidden_stride, rows, size_k, TAIL, BLOCK_K, USES_TMA)
+            y = load_tile(tail, MAIN, k, hidden_stride, rows, size_k, TAIL, BLOCK_K, USES_TMA)
             acc_tail = tl.dot(w, y.T, acc_tail, input_precision="ieee")
         if IS_GATED:
-            u = _load_tile(
+            u = load_tile(
                 weight, size_n + n, k, weight_stride, weight_rows, size_k, BLOCK_N, BLOCK_K,
                 USES_TMA,
             )  # fmt: skip
@@ -171,14 +171,13 @@ def skinny_parts(hidden: Tensor, weight: Tensor, tile: Tile, is_gated: bool = Fa
     main, tail = row_tiles(rows)
     weight_source, main_source, tail_source = weight, hidden, hidden
     if tile.uses_tma:
-        weight_source = _descriptor("weight", weight, tile.block_n, tile.block_k)
-        main_source = _descriptor("hidden", hidden, main, tile.block_k)
-        tail_source = _descriptor("hidden", hidden, tail or main, tile.block_k)
-    # columns of K of one split, whole tiles
-    share = triton.cdiv(triton.cdiv(size_k, tile.block_k), tile.splits) * tile.block_k
+        weight_source = descriptor("weight", weight, tile.block_n, tile.block_k)
+        main_source = descriptor("hidden", hidden, main, tile.block_k)
+        tail_source = descriptor("hidden", hidden, tail or main, tile.block_k)
     _skinny_kernel[(triton.cdiv(size_n, tile.block_n), tile.splits)](
         weight_source, main_source, tail_source, parts,
-        weight.stride(0), hidden.stride(0), rows, weight_rows, size_n, size_k, share,
+        weight.stride(0), hidden.stride(0), rows, weight_rows, size_n, size_k,
+        tile.share(size_k),
         MAIN=main, TAIL=tail, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
         STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_GATED=is_gated,
         num_warps=tile.warps,
@@ -186,10 +185,10 @@ def skinny_parts(hidden: Tensor, weight: Tensor, tile: Tile, is_gated: bool = Fa
     return parts
 
 
-def _descriptor(name: str, matrix: Tensor, rows: int, columns: int) -> TensorDescriptor:
+def descriptor(name: str, matrix: Tensor, rows: int, columns: int) -> TensorDescriptor:
     if matrix.stride(0) * matrix.element_size() % 16:
         raise ValueError(
-            f"skinny_gemm: rows of {name} must start at multiples of 16 bytes for a tile with "
+            f"rows of {name} must start at multiples of 16 bytes for a tile with "
             f"uses_tma, got stride {matrix.stride(0)} of {matrix.dtype}"
         )
     return TensorDescriptor(matrix, list(matrix.shape), list(matrix.stride()), [rows, columns])

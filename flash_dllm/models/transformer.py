@@ -47,12 +47,18 @@ class ModelWeights:
 
 
 class Transformer:
-    """The mask predictor (LLaDA's word for the network)."""
+    """The mask predictor (LLaDA's word for the network).
 
-    def __init__(self, spec: ModelSpec, weights: ModelWeights, impl: str) -> None:
+    qkv_route  with impl="triton": how Q, K and V are projected (`kernels/routes.py::qkv_route`)
+    """
+
+    def __init__(
+        self, spec: ModelSpec, weights: ModelWeights, impl: str, qkv_route: str = "auto"
+    ) -> None:
         self.spec = spec
         self.weights = weights
         self.impl = impl
+        self.qkv_route = qkv_route
         self.dtype = weights.embedding.dtype
         self.device = weights.embedding.device
         exponent = torch.arange(0, spec.head_dim, 2, dtype=torch.float64) / spec.head_dim
@@ -80,26 +86,33 @@ class Transformer:
         first, last = mass_layers or (0, spec.n_layers - 1)
         total = self._no_mass(schedule)
         hidden = F.embedding(packed.tokens, self.weights.embedding)
-        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl)
+        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl, upcoming=blocks[0].qkv)
         for number, block in enumerate(blocks):
             keys, values = cache.keys[number], cache.values[number]
             q = ops.project_and_cache(
                 normed, block.qkv, block.qkv_bias, None, self._cos, self._sin,
                 packed.positions, packed.slots, keys, values, spec.n_heads, impl,
+                self.qkv_route, upcoming=block.attn_out,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if total is not None and first <= number <= last:
                 ops.add_attention_mass(q, lse, keys, schedule, total, impl)
-            branch = ops.linear(out.reshape(len(hidden), -1), block.attn_out, impl)
-            hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
-            branch = ops.swiglu(normed, block.gate_up, block.down, impl)
+            branch = ops.linear(
+                out.reshape(len(hidden), -1), block.attn_out, impl, may_split=True
+            )
+            hidden, normed = ops.add_rms_norm(
+                hidden, branch, block.ffn_norm, eps, impl, upcoming=block.gate_up
+            )
+            branch = ops.swiglu(normed, block.gate_up, block.down, impl, may_split=True)
             if number + 1 < len(blocks):
-                next_norm = blocks[number + 1].attn_norm
-                hidden, normed = ops.add_rms_norm(hidden, branch, next_norm, eps, impl)
+                following = blocks[number + 1]
+                hidden, normed = ops.add_rms_norm(
+                    hidden, branch, following.attn_norm, eps, impl, upcoming=following.qkv
+                )
         # only the deciding rows go on to the head
-        predict = packed.predict
         _, deciding = ops.add_rms_norm(
-            hidden[predict], branch[predict], self.weights.final_norm, eps, impl
+            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict,
+            upcoming=self.weights.head,
         )
         logits = ops.linear(deciding, self.weights.head, impl)
         if total is None:

@@ -24,8 +24,8 @@ _POINTERS = {
     "noise_ptr": "fp32", "peak_ptr": "fp32", "total_ptr": "fp32", "best_ptr": "fp32",
     "token_ptr": "i32", "chosen_ptr": "fp32", "other_value_ptr": "fp32", "other_token_ptr": "i32",
     "out_token_ptr": "i64", "out_confidence_ptr": "fp32", "out_other_ptr": "i64",
-    "out_probability_ptr": "fp32", "parts_ptr": "fp32", "hidden": "half", "weight": "half",
-    "main": "half", "tail": "half",
+    "out_probability_ptr": "fp32", "rows_ptr": "i64", "parts_ptr": "fp32", "hidden": "half",
+    "weight": "half", "main": "half", "tail": "half",
 }  # fmt: skip
 # numbers that LLaDA-8B makes multiples of 16, as the launcher would see
 _ROUND = {"size", "size_k", "size_n", "share", "weight_rows", "vocab_size"}
@@ -54,12 +54,17 @@ def compile_kernel(kernel, arch: int, warps: int, boxes=None, pointers=None, **c
     return triton.compile(source, target=target, options={"num_warps": warps})
 
 
-def fused(arch: int, tile: fused_qkv.Tile, has_extras: bool):
-    boxes = {"hidden": (tile.block_m, tile.block_k), "weight": (128, tile.block_k)}
+def fused(arch: int, tile: fused_qkv.Tile, rows: int, has_extras: bool):
+    main, tail = (tile.block_m, 0) if tile.block_m else skinny_gemm.row_tiles(rows)
+    boxes = {
+        "weight": (128, tile.block_k), "main": (main, tile.block_k),
+        "tail": (tail or main, tile.block_k),
+    }  # fmt: skip
     return compile_kernel(
         fused_qkv._fused_qkv_kernel, arch, tile.warps, boxes if tile.uses_tma else None,
-        N_HEADS=32, N_KV_HEADS=8, SIZE=128, BLOCK_M=tile.block_m, BLOCK_K=tile.block_k,
-        STAGES=tile.stages, USES_TMA=tile.uses_tma, HAS_BIAS=has_extras, HAS_NORMS=has_extras,
+        N_HEADS=32, N_KV_HEADS=8, SIZE=128, MAIN=main, TAIL=tail, BLOCK_K=tile.block_k,
+        STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_SWAPPED=tile.block_m == 0,
+        HAS_BIAS=has_extras, HAS_NORMS=has_extras,
     )  # fmt: skip
 
 
@@ -79,17 +84,19 @@ def skinny(arch: int, tile: routes.Tile, rows: int, is_gated: bool):
 
 def variants(arch: int):
     """(name, compiled) of every kernel with the configurations its wrapper takes."""
-    for adds in (False, True):
+    for parts in (0, 1, 4):
         compiled = compile_kernel(
-            rms_norm._rms_norm_kernel, arch, 8, None, {"total_ptr": "half"}, ADDS=adds, BLOCK=4096
-        )
-        yield f"rms_norm adds={adds}", compiled
+            rms_norm._rms_norm_kernel, arch, 8, None,
+            {"total_ptr": "half", "branch_ptr": "fp32" if parts > 1 else "half"},
+            PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096, ASKS_AHEAD=arch == 90, LANES=256,
+        )  # fmt: skip
+        yield f"rms_norm of {parts} parts", compiled
     yield "swiglu", compile_kernel(swiglu._swiglu_kernel, arch, 4, BLOCK=swiglu.BLOCK)
     for extras in (False, True):
         compiled = compile_kernel(
             rope_cache._rope_cache_kernel, arch, 4, N_HEADS=32, N_KV_HEADS=8, HALF=64,
             BLOCK_HALF=64, BLOCK_HEADS=rope_cache.ELEMENTS // 128, HAS_BIAS=extras,
-            HAS_NORMS=extras,
+            HAS_NORMS=extras, ASKS_AHEAD=arch == 90, LANES=32 * rope_cache.WARPS,
         )  # fmt: skip
         yield f"rope_cache extras={extras}", compiled
     for noise, alternatives in ((False, 0), (True, 5)):
@@ -104,9 +111,11 @@ def variants(arch: int):
         )  # fmt: skip
         yield f"confidence join top-{alternatives}", compiled
     yield "add_parts", compile_kernel(skinny_gemm._add_parts_kernel, arch, 4, SPLITS=4, BLOCK=1024)
-    for tile in fused_qkv.TILES[arch]:
+    few, many = fused_qkv.TILES[arch]
+    for tile, rows in ((few, 32), (few, 144), (few, 192), (many, 4608)):
         for extras in (False, True):
-            yield f"fused_qkv {tile} extras={extras}", fused(arch, tile, extras)
+            name = f"fused_qkv {rows} rows {tile} extras={extras}"
+            yield name, fused(arch, tile, rows, extras)
     for is_gated, table in ((False, routes.PRODUCT_TILES), (True, routes.GATED_TILES)):
         # a small tile fits everywhere; the table's tiles at the rows they are for
         tiles = {(144, routes.Tile(block_n=64, block_k=32, stages=3, warps=8))}
@@ -121,7 +130,7 @@ def facts(compiled) -> dict[str, int]:
     ptx = compiled.asm["ptx"]
     patterns = {
         "wgmma": r"wgmma\.mma_async", "mma": r"mma\.sync", "cp_async": r"cp\.async\.c[ag]",
-        "tma": r"cp\.async\.bulk\.tensor",
+        "tma": r"cp\.async\.bulk\.tensor", "prefetch": r"cp\.async\.bulk\.prefetch",
     }  # fmt: skip
     counts = {name: len(re.findall(pattern, ptx)) for name, pattern in patterns.items()}
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

@@ -33,6 +33,30 @@ def test_addition_and_norm_are_as_exact_as_torch(rows, size, dtype):
     assert_as_good_as_torch(normed, plain, truth)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("parts", [1, 2, 5])
+def test_parts_of_a_split_product_are_added_up(parts, dtype):
+    hidden, weight = random(7, 40, seed=0, dtype=dtype), random(40, seed=1, dtype=dtype)
+    branch = random(parts, 7, 40, seed=2, dtype=torch.float32)
+    total, normed = ops.add_rms_norm(hidden, branch, weight, EPS, "triton")
+    plain = reference.add_rms_norm(hidden, branch, weight, EPS)
+    truth = reference.add_rms_norm(*fp64(hidden, branch, weight), EPS)
+    assert_as_good_as_torch(total, plain[0], truth[0])
+    assert_as_good_as_torch(normed, plain[1], truth[1])
+
+
+@pytest.mark.parametrize("rows", [[], [4], [6, 0, 0, 3]])
+@pytest.mark.parametrize("impl", ["torch", "triton"])
+def test_only_the_asked_rows_come_out_in_their_order(rows, impl):
+    hidden, branch = (random(7, 40, seed=seed, dtype=torch.float32) for seed in (0, 1))
+    weight = random(40, seed=2, dtype=torch.float32)
+    asked = torch.tensor(rows, dtype=torch.int64, device=DEVICE)
+    some = ops.add_rms_norm(hidden, branch, weight, EPS, impl, rows=asked)
+    every = ops.add_rms_norm(hidden, branch, weight, EPS, impl)
+    for got, expected in zip(some, every, strict=True):
+        assert torch.equal(got, expected[rows])
+
+
 def test_the_sum_is_rounded_before_it_is_normed():
     # 2048 + 1 is 2048 in fp16 (a tie, to even), so both numbers of the row are equal: norm 1, 1
     hidden = torch.tensor([[2048.0, 2048.0]], dtype=torch.float16, device=DEVICE)

@@ -84,6 +84,11 @@ def test_q_and_cache_are_as_exact_as_torch(rows, dtype, route):
     assert_case(Case(rows, 4, 2, 16, dtype), route)
 
 
+@pytest.mark.parametrize("rows", [144, fused_qkv.FEW_ROWS + 1])
+def test_rows_in_a_main_tile_with_a_tail_and_in_many_blocks(rows):
+    assert_case(Case(rows, 2, 1, 16, torch.float16), "fused_qkv")
+
+
 @pytest.mark.parametrize("heads, kv_heads, head_dim", [(1, 1, 2), (9, 3, 24)])
 def test_odd_head_sizes(heads, kv_heads, head_dim):
     assert_case(Case(5, heads, kv_heads, head_dim, torch.float32), "rope_cache")

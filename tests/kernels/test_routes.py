@@ -27,15 +27,15 @@ def measured(monkeypatch):
 
 def test_the_first_entry_that_holds_the_rows_is_taken(measured):
     few, more = measured
-    found = [product_tile(fake(rows, 32), fake(64, 32)) for rows in (1, 32, 33, 128, 129)]
+    found = [product_tile(rows, fake(64, 32)) for rows in (1, 32, 33, 128, 129)]
     assert found == [few, few, more, more, None]
 
 
 def test_other_sizes_fp32_and_no_rows_take_the_library(measured):
-    assert product_tile(fake(16, 32), fake(65, 32)) is None
-    assert product_tile(fake(16, 32, torch.float32), fake(64, 32, torch.float32)) is None
-    assert product_tile(fake(0, 32), fake(64, 32)) is None
-    assert product_tile(fake(16, 32), fake(64, 32), is_gated=True) is None
+    assert product_tile(16, fake(65, 32)) is None
+    assert product_tile(16, fake(64, 32, torch.float32)) is None
+    assert product_tile(0, fake(64, 32)) is None
+    assert product_tile(16, fake(64, 32), is_gated=True) is None
 
 
 def test_the_qkv_route_follows_the_table_unless_it_is_asked_for(measured):
@@ -61,3 +61,19 @@ def test_a_product_through_its_table_equals_the_library(monkeypatch):
     torch.testing.assert_close(
         ops.swiglu(hidden, gate_up, down, "triton"), ops.swiglu(hidden, gate_up, down, "torch")
     )
+
+
+def test_a_split_product_comes_in_parts_only_where_that_is_allowed(monkeypatch):
+    def tile(*_, is_gated=False):
+        return Tile(block_n=64, block_k=16, splits=1 if is_gated else 2)
+
+    monkeypatch.setattr(routes, "product_tile", tile)
+    hidden = random(5, 32, seed=0, dtype=torch.float32)
+    gate_up = random(96, 32, seed=1, dtype=torch.float32, scale=0.2)
+    down = random(32, 48, seed=2, dtype=torch.float32, scale=0.2)
+    expected = ops.swiglu(hidden, gate_up, down, "torch")
+    whole = ops.swiglu(hidden, gate_up, down, "triton")
+    parts = ops.swiglu(hidden, gate_up, down, "triton", may_split=True)
+    assert parts.shape == (2, 5, 32)
+    torch.testing.assert_close(whole, expected)
+    torch.testing.assert_close(parts.sum(0), expected)

@@ -5,10 +5,17 @@ import torch
 import torch.nn.functional as F
 
 from kernels.skinny_gemm import Tile, row_tiles, skinny_gemm, skinny_parts
-from tests.kernels.truth import DEVICE, DTYPES, assert_as_good_as_torch, fp64, random
+from tests.kernels.truth import (
+    DEVICE,
+    DTYPES,
+    HAS_GPU,
+    HAS_HOPPER,
+    assert_as_good_as_torch,
+    fp64,
+    random,
+)
 
-HAS_TMA = DEVICE.type == "cpu" or torch.cuda.get_device_capability() >= (9, 0)
-SOURCES = [False, True] if HAS_TMA else [False]
+SOURCES = [False, True] if HAS_HOPPER or not HAS_GPU else [False]
 
 
 def operands(rows, n, k, dtype):
