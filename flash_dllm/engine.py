@@ -204,7 +204,8 @@ class ModelSession:
         model = self._model
         ways = [] if self._space.graphs is None else ["graph" if is_replay else "eager"]
         if model.impl == "triton":
-            ways.append(qkv_route(sizes.rows, model.spec.head_dim, model.device))
+            route = qkv_route(sizes.rows, model.spec.head_dim, model.device, model.qkv_route)
+            ways.append(route)
         return ", ".join(ways)
 
     def _pass(self, packed: Packed, alternatives: int, noise: Tensor | None) -> Tensor:
