@@ -51,7 +51,7 @@ from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode_batch_steps  # noqa: E402
 from flash_dllm.engine import ModelEngine, ModelSession  # noqa: E402
 from flash_dllm.engine_protocol import SessionRequest  # noqa: E402
-from flash_dllm.query import DraftAsk, Query, VerifyAsk  # noqa: E402
+from flash_dllm.query import DraftAsk, Mass, Query, VerifyAsk  # noqa: E402
 from flash_dllm.strategies import Confidence, DecodingStrategy, FlashVerify  # noqa: E402
 from kernels.ops import resolve_impl  # noqa: E402
 
@@ -147,7 +147,8 @@ class Bench:
         )
         memory = FlashMemory(self.tracked(self.shape.tracked_128), is_due=False)
         cache = FlashCache(track_size=self.shape.tracked_128, verify_rows=rows)
-        return cache.verify(memory, canvas, ask, self.mask, [0.0] * canvas.length)
+        mass = Mass.of([0.0] * canvas.length, canvas.flags, top=0)
+        return cache.verify(memory, canvas, ask, self.mask, mass)
 
     def tracked(self, count: int) -> tuple[int, ...]:
         """So many prompt positions, evenly spread."""

@@ -230,6 +230,7 @@ class _Sequence:
             )
         else:
             self.query = self.cache.draft(self.memory, self.canvas, ask, self.mask_token_id)
+            self.query.top = max(self.query.top, ATTENTION_RECORDED)
 
     def receive(self, prediction: Prediction, session: Session) -> StepTrace | None:
         """Hand the answer to the strategy; returns the step's record if that ended the step."""
@@ -248,13 +249,6 @@ class _Sequence:
     def _record(self, decision: Decision) -> StepTrace:
         last = self._queries[-1]
         mass = self._answers[0].mass
-        attention: tuple[tuple[int, float], ...] = ()
-        decided_mass = 0.0
-        if mass:
-            decided = self.canvas.decided()
-            ranked = sorted(decided, key=lambda position: (-mass[position], position))
-            attention = tuple((p, _share(mass[p])) for p in ranked[:ATTENTION_RECORDED])
-            decided_mass = _share(sum(mass[p] for p in decided))
         return StepTrace(
             index=self.index,
             window=self._window,
@@ -262,8 +256,8 @@ class _Sequence:
             stop=decision.stop,
             tracked=self.cache.tracked(self.memory),
             verify_tracked=_positions(last, Role.TRACKED) if last.kind == "verify" else (),
-            attention=attention,
-            decided_mass=decided_mass,
+            attention=mass.top[:ATTENTION_RECORDED] if mass is not None else (),
+            decided_mass=mass.decided if mass is not None else 0.0,
             passes=tuple(
                 PassRecord(
                     query.kind, query.rows, len(query.predict), round(answer.seconds, 6),
@@ -307,11 +301,6 @@ class _Sequence:
                 self._queries[0].kind == "full",
             ),
         )
-
-
-def _share(mass: float) -> float:
-    """A share of the attention as it is recorded: rounding errors never lift it above 1."""
-    return round(min(1.0, mass), 6)
 
 
 def _positions(query: Query, role: Role) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import Packed
 from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
-from flash_dllm.sampling import GumbelField, choose, read_choice
+from flash_dllm.sampling import GumbelField, choose, rank_mass, read_choice
 from flash_dllm.trace import ModelInfo
 from flash_dllm.workspace import GRAPH_ROWS, Workspace
 from kernels.routes import qkv_route
@@ -169,15 +169,16 @@ class ModelSession:
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
         choice = read_choice(self._space.to_host(flat), sizes.predicted, alternatives, mass_shape)
         seconds = time.perf_counter() - started
+        masses = rank_mass(choice.mass, [query for _, query in queries])
         predictions = {}
         start = 0
-        for number, (handle, query) in enumerate(queries):
+        for (handle, query), mass in zip(queries, masses, strict=True):
             end = start + len(query.predict)
             predictions[handle] = Prediction(
                 choice.tokens[start:end],
                 choice.confidences[start:end],
                 choice.alternatives[start:end],
-                choice.mass[number, : query.length].tolist() if query.wants_mass else [],
+                mass,
                 seconds,
                 self._route(sizes, is_replay),
             )

@@ -57,7 +57,7 @@ class PassSizes:
 
 def view_count(query: Query) -> int:
     """How many rows write to scratch slots."""
-    return sum(slot >= query.length for slot in query.slots)
+    return sum(slot >= query.length for slot in query.slots) if query.searched else 0
 
 
 def bucket(count: int) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from flash_dllm.query import Mass, Query
 from kernels import ops
 from kernels.reference import wide
 
@@ -86,14 +88,52 @@ def read_choice(flat: np.ndarray, rows: int, alternatives: int, mass: tuple[int,
     """Take `choose`'s tensor apart; `mass` is the mass's shape, (0, 0) where none was asked."""
     ends = np.cumsum([rows, rows, rows * alternatives, rows * alternatives])
     tokens, confidences, other, other_p, masses = np.split(flat, ends)
-    ids = other.astype(np.int64).reshape(rows, alternatives).tolist()
-    shares = _rounded(other_p).reshape(rows, alternatives).tolist()
+    pairs: list[tuple[tuple[int, float], ...]] = [()] * rows
+    if alternatives:
+        ids = other.astype(np.int64).reshape(rows, alternatives).tolist()
+        shares = _rounded(other_p).reshape(rows, alternatives).tolist()
+        pairs = [tuple(zip(*both, strict=True)) for both in zip(ids, shares, strict=True)]
     return Choice(
         tokens.astype(np.int64).tolist(),
         _rounded(confidences).tolist(),
-        [tuple(zip(row, row_p, strict=True)) for row, row_p in zip(ids, shares, strict=True)],
+        pairs,
         _rounded(masses).reshape(mass),
     )
+
+
+def rank_mass(mass: np.ndarray, queries: Sequence[Query]) -> list[Mass | None]:
+    """What each query wants of the mass [B, K], as `Mass.of` would rank it.
+
+    Ranked as whole numbers: millionths, then the position, so that ties are settled exactly.
+    """
+    if not mass.size:
+        return [None] * len(queries)
+    count, keys = len(queries), mass.shape[1]
+    mass = mass[:count]
+    decided = np.zeros((count, keys), bool)
+    for number, query in enumerate(queries):
+        decided[number, : len(query.decided)] = np.frombuffer(query.decided, np.uint8)
+    millionths = np.where(decided, np.rint(mass * 10**DIGITS), -1.0).astype(np.int64)
+    ranks = millionths * (1 << 24) + np.arange(keys)[::-1]
+    top = min(keys, max(query.top for query in queries))
+    best = np.sort(np.partition(ranks, keys - top, axis=1)[:, keys - top :], axis=1)[:, ::-1]
+    positions = keys - 1 - best % (1 << 24)
+    shares = np.take_along_axis(mass, positions, axis=1)
+    totals = np.where(decided, millionths, 0).sum(axis=1) / 10**DIGITS
+    counts = decided.sum(axis=1)
+    ranked: list[Mass | None] = []
+    for number, query in enumerate(queries):
+        if not query.wants_mass:
+            ranked.append(None)
+            continue
+        own = min(query.top, int(counts[number]))
+        pairs = zip(
+            positions[number, :own].tolist(), shares[number, :own].tolist(), strict=True
+        )
+        values = mass[number, : query.length].data
+        total = round(min(1.0, float(totals[number])), DIGITS)
+        ranked.append(Mass(values, tuple(pairs), total))
+    return ranked
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flash_dllm.engine_protocol import SessionRequest
-from flash_dllm.query import Prediction, Query, Role, visible_slots
+from flash_dllm.query import Mass, Prediction, Query, Role, visible_slots
 from flash_dllm.trace import ModelInfo
 
 
@@ -108,11 +108,12 @@ class ScriptedSession:
             text, confidence = table[state, position]
             tokens.append(script.vocabulary.index(text))
             confidences.append(confidence)
-        mass: list[float] = []
+        mass = None
         if query.wants_mass:
             state = self.state(slots, query, query.predict[0])
             shares = script.mass.get(state, {})
-            mass = [shares.get(position, 0.0) for position in range(query.length)]
+            values = [shares.get(position, 0.0) for position in range(query.length)]
+            mass = Mass.of(values, query.decided, query.top)
         alternatives: list[tuple[tuple[int, float], ...]] = [
             ((token, confidence),)
             for token, confidence in zip(tokens, confidences, strict=True)

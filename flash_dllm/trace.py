@@ -141,7 +141,7 @@ class StepTrace:
         """The passes that decoding needed; those of an audit are left out of every count."""
         return tuple(record for record in self.passes if record.kind != "audit")
 
-    @property
+    @cached_property
     def accepted(self) -> tuple[tuple[int, int], ...]:
         """(position, token) pairs that this step commits, in acceptance order."""
         return tuple(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flash_dllm.engine_protocol import SessionRequest
-from flash_dllm.query import Prediction, Query, visible_slots
+from flash_dllm.query import Mass, Prediction, Query, visible_slots
 from flash_dllm.trace import ModelInfo
 
 VOCAB_SIZE = 50
@@ -104,7 +104,7 @@ class HashSession:
             [token for token, _ in pairs],
             [confidence for _, confidence in pairs],
             [self._alternatives(*pair) for pair in pairs],
-            self._mass(seen[0]) if query.wants_mass else [],
+            Mass.of(self._mass(seen[0]), query.decided, query.top) if query.wants_mass else None,
         )
 
     def _alternatives(self, token: int, confidence: float) -> tuple[tuple[int, float], ...]:

@@ -15,7 +15,7 @@ RULES = {
     "flash_dllm/engine.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/cache.py": {"torch"},
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
-    "flash_dllm/sampling.py": {"kernels", "numpy", "torch"},
+    "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/graphs.py": {"torch"},
     "flash_dllm/workspace.py": {"flash_dllm", "numpy", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
