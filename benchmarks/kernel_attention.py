@@ -197,7 +197,7 @@ def sweep(bench: Bench, name: str, repeats: int) -> list[dict]:
         schedule = bench.schedule(query, block_size)
         keys = schedule.key_slots_BK.shape[1]
         for shape in shapes[tile_size]:
-            tile = Tile(*shape)
+            tile = Tile(*shape, is_tail_transposed=gpu(q)[0] >= (9, 0))
             programs = len(schedule.block_rows) * bench.kv_heads
             for splits in (1, 2, 3, 4, 6, 8) if programs < 200 else (1,):
                 note = f"block {block_size}, {tile}, splits {splits}"

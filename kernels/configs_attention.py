@@ -7,18 +7,26 @@ the neighbours of an entry.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Tile:
-    """keys per step, warps per program, stages of the software pipeline, programs that fit on
-    one multiprocessor (for the number of key splits)."""
+    """How one program works.
+
+    keys       per step
+    warps      per program
+    stages     of the software pipeline
+    resident   programs that fit on one multiprocessor, for the number of key splits
+    is_tail_transposed  whether the tail of a 144-row tile is computed keys × rows. A must where
+               the main tile's products are wgmma, a loss elsewhere (`scheduled_attention.py`)
+    """
 
     keys: int
     warps: int
     stages: int
     resident: int = 1
+    is_tail_transposed: bool = False
 
 
 # class → rows of the tile → tile, for 16-bit inputs and heads of at most 128
@@ -29,7 +37,7 @@ _HALF: dict[int, dict[int, Tile]] = {
         32: Tile(64, 4, 3, 2),
         64: Tile(64, 4, 3, 2),
         128: Tile(128, 8, 2),
-        144: Tile(128, 8, 2),
+        144: Tile(128, 8, 2, is_tail_transposed=True),
     },
     # 163 KB
     80: {
@@ -49,7 +57,7 @@ _HALF: dict[int, dict[int, Tile]] = {
     },
 }
 # passes with views need more registers, which a tail doesn't leave: fewer keys instead of spills
-_HALF_VIEWS = {90: {144: Tile(64, 8, 3)}, 80: {144: Tile(32, 8, 3)}}
+_HALF_VIEWS = {90: {144: Tile(64, 8, 3, is_tail_transposed=True)}, 80: {144: Tile(32, 8, 3)}}
 # fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
 # plain multiply-adds, correct and slow
 _FULL = Tile(16, 8, 1)
@@ -75,7 +83,7 @@ def attention_tile(
     if has_views:
         tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
     if head_dim > 128:  # twice the bytes per key
-        return Tile(max(16, tile.keys // 2), tile.warps, tile.stages, 1)
+        return replace(tile, keys=max(16, tile.keys // 2), resident=1)
     return tile
 
 

@@ -18,6 +18,8 @@ from kernels.reference import HeadNorms
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
+# attention and its mass: error against fp64, in multiples of plain torch's in the same dtype
+ATTENTION_TOLERANCE = 2.0
 
 
 def tolerated_error(torch_error: float, truth_norm: float, dtype: torch.dtype) -> float:

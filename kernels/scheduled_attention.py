@@ -6,10 +6,10 @@ read one key/value head stand in one tile: tile row m is row m // GROUP, head m 
 
 A block of 144 rows is a tile of 128 and a tail of 16 that share each load of keys and values:
 144 rows (the paper's window 64 + 80 tracked) would otherwise be padded to 256, or read the cache
-two or three times. The tail is computed transposed, keys × rows: its 16 rows are then the free
-side of a product whose other side fills Hopper's 64 rows. It must not be written the other way
-round: two products of different generations on one load make Triton (3.7.1) reserve one buffer
-too few, and copies run into keys that are still being multiplied.
+two or three times. On Hopper the tail is computed transposed, keys × rows: its 16 rows are then
+the free side of a product whose other side fills the 64 rows of a wgmma. It must be: with a wgmma
+and an mma.sync on one load, Triton (3.6.0, 3.7.1) reserves one buffer too few, and new keys are
+copied over those that are still being multiplied.
 
 With few blocks the keys are split between programs, and a second kernel joins the parts by their
 log-sum-exp, in order. The number of parts depends on shapes only, so a repeated pass gives the
@@ -128,7 +128,8 @@ def attend_kernel(
     stride_q_row, stride_q_head, stride_slot, stride_kv_head,
     n_rows, n_heads, n_pages, n_keys, n_flags, n_parts, scale,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr,
-    MAIN: tl.constexpr, TAIL: tl.constexpr, BLOCK_N: tl.constexpr,
+    MAIN: tl.constexpr, TAIL: tl.constexpr, TAIL_TRANSPOSED: tl.constexpr,
+    BLOCK_N: tl.constexpr,
     HAS_VIEWS: tl.constexpr, PAGE: tl.constexpr, MASK_TILE: tl.constexpr,
 ):  # fmt: skip
     """See the file's docstring. out [parts, R, H, E] (fp32 if there are several), lse likewise."""
@@ -158,8 +159,11 @@ def attend_kernel(
         )
         tail_peak = tl.full([TAIL], FLOOR, tl.float32)
         tail_total = tl.zeros([TAIL], tl.float32)
-        tail_acc = tl.zeros([BLOCK_E, TAIL], tl.float32)
-        tail_q = tl.trans(tail_q)
+        if TAIL_TRANSPOSED:
+            tail_acc = tl.zeros([BLOCK_E, TAIL], tl.float32)
+            tail_q = tl.trans(tail_q)
+        else:
+            tail_acc = tl.zeros([TAIL, BLOCK_E], tl.float32)
 
     # the share of this part follows from the sequence's own keys, not from the batch's longest
     share = tl.cdiv(tl.cdiv(n_own, BLOCK_N), n_parts) * BLOCK_N
@@ -184,12 +188,13 @@ def attend_kernel(
         at = start + n
         slot = page.to(tl.int64) * PAGE + tl.minimum(at, last) % PAGE
         page = tl.load(page_table + tl.minimum(at + BLOCK_N, last) // PAGE)
-        offset = slot * stride_slot
+        # one set of addresses for keys and values: a fifth of the instructions in a step
+        offset = (slot * stride_slot)[:, None] + e[None, :]
         if BLOCK_E == HEAD_DIM:
-            keys = tl.load(k_ptr + offset[None, :] + e[:, None])
+            keys = tl.load(k_ptr + offset)
         else:
-            keys = tl.load(k_ptr + offset[None, :] + e[:, None], mask=is_e[:, None], other=0.0)
-        scores = tl.dot(q, keys, input_precision="ieee")
+            keys = tl.load(k_ptr + offset, mask=is_e[None, :], other=0.0)
+        scores = tl.dot(q, tl.trans(keys), input_precision="ieee")
         if HAS_VIEWS:
             is_mixed = tl.load(key_mixed + start // MASK_TILE) > 0
             if BLOCK_N > MASK_TILE:
@@ -202,22 +207,32 @@ def attend_kernel(
             )
             scores = tl.where(seen, scores, float("-inf"))
         if TAIL:
-            tail_scores = tl.dot(tl.trans(keys), tail_q, input_precision="ieee")
+            if TAIL_TRANSPOSED:
+                tail_scores = tl.dot(keys, tail_q, input_precision="ieee")
+            else:
+                tail_scores = tl.dot(tail_q, tl.trans(keys), input_precision="ieee")
             if is_mixed:
                 seen = _seen(
                     at, n_own, tail_rows, is_tail,
                     row_code, key_from, key_until, key_row, HAS_VIEWS,
                 )  # fmt: skip
-                tail_scores = tl.where(tl.trans(seen), tail_scores, float("-inf"))
+                if TAIL_TRANSPOSED:
+                    seen = tl.trans(seen)
+                tail_scores = tl.where(seen, tail_scores, float("-inf"))
         if BLOCK_E == HEAD_DIM:
-            values = tl.load(v_ptr + offset[:, None] + e[None, :])
+            values = tl.load(v_ptr + offset)
         else:
-            values = tl.load(v_ptr + offset[:, None] + e[None, :], mask=is_e[None, :], other=0.0)
+            values = tl.load(v_ptr + offset, mask=is_e[None, :], other=0.0)
         peak, total, acc = _fold(scores, values, peak, total, acc, scale)
         if TAIL:  # its softmax runs while the main tile's second product is in flight
-            tail_peak, tail_total, tail_acc = _fold_transposed(
-                tail_scores, values, tail_peak, tail_total, tail_acc, scale
-            )
+            if TAIL_TRANSPOSED:
+                tail_peak, tail_total, tail_acc = _fold_transposed(
+                    tail_scores, values, tail_peak, tail_total, tail_acc, scale
+                )
+            else:
+                tail_peak, tail_total, tail_acc = _fold(
+                    tail_scores, values, tail_peak, tail_total, tail_acc, scale
+                )
 
     before = part.to(tl.int64) * n_rows * n_heads
     out_ptr += before * HEAD_DIM
@@ -226,9 +241,11 @@ def attend_kernel(
         out_ptr, lse_ptr, rows, heads, is_row, n_heads, peak, total, acc, HEAD_DIM, BLOCK_E
     )
     if TAIL:
+        if TAIL_TRANSPOSED:
+            tail_acc = tl.trans(tail_acc)
         _store_tile(
             out_ptr, lse_ptr, tail_rows, tail_heads, is_tail, n_heads,
-            tail_peak, tail_total, tl.trans(tail_acc), HEAD_DIM, BLOCK_E,
+            tail_peak, tail_total, tail_acc, HEAD_DIM, BLOCK_E,
         )  # fmt: skip
 
 
@@ -238,6 +255,7 @@ def join_kernel(
     HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr, PAIRS: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
     """Join the parts of PAIRS (row, head) pairs by their log-sum-exp, in the order of the parts."""
+    n_pairs = tl.cast(n_pairs, tl.int64)
     pair = tl.program_id(0).to(tl.int64) * PAIRS + tl.arange(0, PAIRS)
     is_pair = pair < n_pairs
     e = tl.arange(0, BLOCK_E)
@@ -310,7 +328,8 @@ def scheduled_attention(
         n_rows, n_heads, schedule.page_table_BN.shape[1], keys, mixed.shape[1], splits,
         head_dim**-0.5 * LOG2_E,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=block_e,
-        MAIN=min(rows, 128), TAIL=TAIL_ROWS if rows > 128 else 0, BLOCK_N=tile.keys,
+        MAIN=min(rows, 128), TAIL=TAIL_ROWS if rows > 128 else 0,
+        TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
         HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip

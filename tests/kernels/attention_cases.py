@@ -11,6 +11,7 @@ from torch import Tensor
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.packing import pack
 from flash_dllm.query import Query, Role, visible_slots
+from kernels import ops, reference
 from kernels.schedule import Schedule
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -132,3 +133,25 @@ def error(got: Tensor, true: Tensor) -> tuple[float, float]:
     """(relative root-mean-square, largest absolute) difference; NaN counts as infinite."""
     difference = (got.cpu().double() - true).nan_to_num(math.inf, math.inf, math.inf)
     return float(difference.norm() / true.norm()), float(difference.abs().max())
+
+
+def torch_case(case: Case) -> tuple[Tensor, Tensor, Tensor | None]:
+    """(out, lse, mass) of plain torch in the case's dtype; it can't bear a poisoned cache."""
+    keys, values = case.keys.nan_to_num(), case.values.nan_to_num()
+    out, lse = reference.scheduled_attention(case.q, keys, values, case.schedule)
+    if case.schedule.mass_rows_BP is None:
+        return out, lse, None
+    return out, lse, reference.attention_mass(case.q, lse, keys, case.schedule)
+
+
+def assert_as_good_as_torch(name: str, got: Tensor, torchs: Tensor, true: Tensor) -> None:
+    """Error against fp64 at most the stated multiple of plain torch's, and some last digits.
+
+    The digits: torch can be exact by luck on a handful of numbers.
+    """
+    last_digits = (torch.finfo(got.dtype).eps, 4 * torch.finfo(torch.float32).eps * 8)
+    for kind, ours, theirs, digits in zip(
+        ("rms", "largest"), error(got, true), error(torchs, true), last_digits, strict=True
+    ):
+        allowed = ops.ATTENTION_TOLERANCE * theirs + digits
+        assert ours <= allowed, f"{name}: {kind} error {ours:.2e}, torch's {theirs:.2e}"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
+import tempfile
 
 import triton
 from triton.backends.compiler import GPUTarget
@@ -60,7 +62,8 @@ def attend(
     return compile_kernel(
         attend_kernel, arch, half, tile.warps, tile.stages,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=head_dim, MAIN=min(rows, 128),
-        TAIL=TAIL_ROWS if rows > 128 else 0, BLOCK_N=tile.keys,
+        TAIL=TAIL_ROWS if rows > 128 else 0,
+        TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
         HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, pointers={"out_ptr": out},
     )  # fmt: skip
 
@@ -82,33 +85,48 @@ def join(arch: int, splits: int = 4, head_dim: int = 128, half: str = "bf16"):
 
 
 def facts(compiled) -> dict[str, int]:
-    """Shared memory in bytes and how often an instruction stands in the code."""
+    """Shared memory and stack in bytes, and how often an instruction stands in the code.
+
+    narrow: uses of a row or slot stride that are not widened to 64 bits first.
+    """
     ptx = compiled.asm["ptx"]
     counts = {
         name: len(re.findall(pattern, ptx))
         for name, pattern in {
             "wgmma": r"wgmma\.mma_async", "mma": r"mma\.sync", "cp_async": r"cp\.async\.c[ag]",
-            "fma": r"fma\.rn\.f32",
         }.items()
     }  # fmt: skip
-    return {"shared": compiled.metadata.shared, **counts}
+    strides = r"%(?:stride_slot|stride_q_row|n_pairs)(?![\w:])"
+    body = compiled.asm["ttir"].split("{", 1)[1].split("\n", 1)[1]
+    uses = [line for line in body.splitlines() if re.search(strides, line.split(" loc(")[0])]
+    narrow = [line for line in uses if "tt.func" not in line and "arith.extsi" not in line]
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(compiled.asm["cubin"])
+        file.flush()
+        tool = triton.knobs.nvidia.cuobjdump.path
+        usage = subprocess.run(
+            [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
+        )
+    stack = int(re.search(r"STACK:(\d+)", usage.stdout + usage.stderr)[1])
+    return {
+        "shared": compiled.metadata.shared, "stack": stack, "wide": len(uses) - len(narrow),
+        "narrow": len(narrow), **counts,
+    }  # fmt: skip
 
 
 def main() -> None:
     """All variants of the given architectures, as {name: facts} on standard output."""
     found = {}
     for arch in map(int, sys.argv[1:]):
-        half = "fp16" if arch < 80 else "bf16"
-        for rows in (16, 64, 128, 144):
+        for rows in (32, 64, 128, 144):
             for has_views in (False, True):
                 name = f"attend {arch} {rows} {'views' if has_views else 'plain'}"
-                found[name] = facts(attend(arch, rows, has_views=has_views, half=half))
-        found[f"attend {arch} 64 grouped"] = facts(attend(arch, 64, group=7, half=half))
-        found[f"attend {arch} 144 parts"] = facts(attend(arch, 144, half=half, out="fp32"))
-        found[f"attend {arch} 144 fp32"] = facts(attend(arch, 144, half="fp32", head_dim=64))
-        found[f"mass {arch}"] = facts(mass(arch, half=half))
-        found[f"mass {arch} fp32"] = facts(mass(arch, half="fp32", head_dim=64))
-        found[f"join {arch}"] = facts(join(arch, half=half))
+                found[name] = facts(attend(arch, rows, has_views=has_views))
+        found[f"grouped {arch}"] = facts(attend(arch, 64, group=7))
+        found[f"parts {arch}"] = facts(attend(arch, 144, out="fp32"))
+        found[f"fp32 {arch}"] = facts(attend(arch, 144, half="fp32", head_dim=64))
+        found[f"mass {arch}"] = facts(mass(arch))
+        found[f"join {arch}"] = facts(join(arch))
     json.dump(found, sys.stdout)
 
 
