@@ -23,7 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.configs_attention import Tile, attention_tile, key_splits
+from kernels.configs_attention import Tile, attention_plan
 from kernels.schedule import MASK_TILE, PAGE, TAIL_ROWS, Schedule, tile_rows
 
 LOG2_E = 1.4426950408889634
@@ -305,9 +305,12 @@ def scheduled_attention(
     keys = schedule.key_slots_BK.shape[1]
     capability, processors = gpu(q)
     has_views = schedule.has_views
-    tile = tile or attention_tile(capability, rows, head_dim, q.element_size(), has_views)
-    if splits is None:
-        splits = key_splits(blocks * n_kv_heads, keys, tile, processors)
+    plan = attention_plan(
+        capability, processors, rows, head_dim, q.element_size(), has_views,
+        blocks * n_kv_heads, keys,
+    )  # fmt: skip
+    tile = tile or plan[0]
+    splits = splits or plan[1]
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty((n_rows, n_heads), dtype=torch.float32, device=q.device)
     part_out, part_lse = out, lse

@@ -123,7 +123,8 @@ def main() -> None:
                 name = f"attend {arch} {rows} {'views' if has_views else 'plain'}"
                 found[name] = facts(attend(arch, rows, has_views=has_views))
         found[f"grouped {arch}"] = facts(attend(arch, 64, group=7))
-        found[f"parts {arch}"] = facts(attend(arch, 144, out="fp32"))
+        parts = attention_tile(CAPABILITY[arch], 144, 128, 2, is_split=True)
+        found[f"parts {arch}"] = facts(attend(arch, 144, parts, out="fp32"))
         found[f"fp32 {arch}"] = facts(attend(arch, 144, half="fp32", head_dim=64))
         found[f"mass {arch}"] = facts(mass(arch))
         found[f"join {arch}"] = facts(join(arch))
