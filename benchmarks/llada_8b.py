@@ -42,7 +42,7 @@ from benchmarks.acceptance_schedule import (  # noqa: E402
     ScheduledEngine,
 )
 from benchmarks.plain_torch import PlainForward, varlen_times  # noqa: E402
-from benchmarks.random_llada import SHAPES, Shape, random_engine, weight_tensors  # noqa: E402
+from benchmarks.random_llada import SHAPES, Shape, random_engine  # noqa: E402
 from benchmarks.timing import Spread, Table, device_times, versions, wall_times  # noqa: E402
 from flash_dllm.caches import FlashCache  # noqa: E402
 from flash_dllm.caches.flash import FlashMemory  # noqa: E402
@@ -318,7 +318,8 @@ def memory(bench: Bench) -> None:
         print("memory: only a CUDA device counts its bytes")
         return
     shape, batch, gb = bench.shape, 16, 1e9
-    weights = sum(t.numel() * t.element_size() for t in weight_tensors(bench.engine.model.weights))
+    tensors = bench.engine.model.weights.tensors
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     bench.rest()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

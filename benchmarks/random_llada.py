@@ -97,14 +97,6 @@ def random_weights(spec: ModelSpec, dtype: torch.dtype, device: torch.device) ->
     )
 
 
-def weight_tensors(weights: ModelWeights) -> list[Tensor]:
-    """All of them, once each."""
-    tensors = [weights.embedding, weights.final_norm, weights.head]
-    for block in weights.blocks:
-        tensors += [tensor for tensor in vars(block).values() if torch.is_tensor(tensor)]
-    return tensors
-
-
 def random_engine(shape: Shape, impl: str, device: str, has_graphs: bool) -> ModelEngine:
     """An engine in bf16 on a GPU, fp32 elsewhere."""
     place = torch.device(device)

@@ -18,14 +18,12 @@ from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
 from flash_dllm.sampling import GumbelField, choose, rank_mass, read_choice
 from flash_dllm.trace import ModelInfo
-from flash_dllm.workspace import GRAPH_ROWS, Workspace
+from flash_dllm.workspace import FULL_ROWS, GRAPH_ROWS, Workspace
 from kernels.routes import qkv_route
 
-# a full pass reads so many rows at once (one sequence at least): two of LLaDA's at 1024 + 512.
-# More would cost memory and gain no speed
-FULL_ROWS = 4096
-# a full pass of more rows is not captured: its launches cost nothing beside its work
-FULL_GRAPH_ROWS = 1024
+# a full pass of more multiplications (rows × weights) is not captured: launching its kernels
+# costs nothing beside its work, and it seldom comes again
+FULL_GRAPH_WORK = 4e12
 
 Asked = Sequence[tuple[int, Query]]
 
@@ -192,13 +190,21 @@ class ModelSession:
         """
         space, exact = self._space, PassSizes.of(queries)
         table = space.cache.table
-        if space.graphs is None or space.fixed is None or not is_captured(queries, exact):
+        is_captured = self._is_captured(queries, exact)
+        if space.graphs is None or space.fixed is None or not is_captured:
             packed = space.free.fill(queries, table)
             return self._pass(packed, alternatives, self._noise_of(queries)), exact
         sizes = exact.padded(keys=table.shape[1])
         packed = space.fixed.fill(queries, table, sizes)
         launch = lambda: self._pass(packed, alternatives, None)  # noqa: E731
         return space.graphs.run((sizes, alternatives), launch), sizes
+
+    def _is_captured(self, queries: Asked, sizes: PassSizes) -> bool:
+        """Whether a pass may be a CUDA graph, and is worth it."""
+        if self._request.temperature > 0 or sizes.rows > GRAPH_ROWS:
+            return False  # the noise comes from the host
+        is_full = any(query.kind == "full" for _, query in queries)
+        return not is_full or sizes.rows * self._model.weights.count < FULL_GRAPH_WORK
 
     def _route(self, sizes: PassSizes, is_replay: bool) -> str:
         """How a pass ran, for the record; nothing where there was no choice."""
@@ -241,9 +247,3 @@ def groups(queries: Asked) -> Iterator[Asked]:
             some.append(pair)
     if some:
         yield some
-
-
-def is_captured(queries: Asked, sizes: PassSizes) -> bool:
-    """Whether a pass of these sizes is worth a CUDA graph."""
-    is_full = any(query.kind == "full" for _, query in queries)
-    return sizes.rows <= (FULL_GRAPH_ROWS if is_full else GRAPH_ROWS)

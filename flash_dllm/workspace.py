@@ -11,12 +11,16 @@ from torch import Tensor
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.graphs import PassGraphs
+from flash_dllm.memory import check_gpu, pass_bytes, slot_bytes
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket, sequence_bucket
 
 # rows of the largest pass that is padded and captured
 GRAPH_ROWS = 8192
+# a full pass reads so many rows at once (one sequence at least): two of LLaDA's at 1024 + 512.
+# More would cost memory and gain no speed
+FULL_ROWS = 4096
 # a small cache is made larger, so that the next session fits into it; a large one is exact
 ROOMY_BYTES = 1 << 30
 ROOMY_SLOTS = 256
@@ -40,8 +44,18 @@ class Workspace:
         spec = model.spec
         slots = request.max_length + request.max_views
         roomy = -(-slots // ROOMY_SLOTS) * ROOMY_SLOTS
-        if has_graphs and request.sequences * roomy * slot_bytes(model) <= ROOMY_BYTES:
+        itemsize = model.dtype.itemsize
+        if has_graphs and request.sequences * roomy * slot_bytes(spec, itemsize) <= ROOMY_BYTES:
             slots = roomy
+        rows = min(request.sequences * slots, FULL_ROWS)
+        parts = {
+            "cache": request.sequences * slots * slot_bytes(spec, itemsize),
+            "passes": pass_bytes(spec, rows, rows // 4, itemsize),
+        }
+        check_gpu(
+            f"decoding {request.sequences} sequences of {request.max_length} positions",
+            parts, model.device, "decode fewer at once, or shorter ones",
+        )  # fmt: skip
         cache = FlatKVCache(
             request.sequences, slots, spec.n_layers, spec.n_kv_heads, spec.head_dim,
             model.dtype, model.device,
@@ -86,9 +100,3 @@ class Workspace:
         host.copy_(flat, non_blocking=True)
         torch.cuda.current_stream(flat.device).synchronize()
         return host.numpy()
-
-
-def slot_bytes(model: Transformer) -> int:
-    """Bytes of one cache slot over all layers."""
-    spec = model.spec
-    return 2 * spec.n_layers * spec.n_kv_heads * spec.head_dim * model.dtype.itemsize
