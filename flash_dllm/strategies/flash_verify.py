@@ -59,7 +59,9 @@ class FlashVerify(DecodingStrategy):
         check_ranges(self)
 
     def max_views(self, window_size: int) -> int:
-        return 2 * window_size
+        if self.search_size is None or self.audit:  # an audit asks for the whole window's views
+            return 2 * window_size
+        return 2 * min(self.search_size, window_size)
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         draft = yield from ask_draft(state)
