@@ -53,7 +53,7 @@ TINY = Shape(
         vocab_size=2048, rms_norm_eps=1e-5, rope_theta=500000.0, max_length=512,
         mask_token_id=5, eos_token_ids=(0,),
     ),
-    prompt=64, answer=64, window=16, decide=8, search=4, tracked_128=16, tracked_144=20,
+    prompt=64, answer=128, window=16, decide=8, search=4, tracked_128=16, tracked_144=20,
 )  # fmt: skip
 SHAPES = {"llada": LLADA, "tiny": TINY}
 
