@@ -20,6 +20,7 @@ class Tile:
     resident   programs that fit on one multiprocessor, for the number of key splits
     is_tail_transposed  whether the tail of a 144-row tile is computed keys × rows. A must where
                the main tile's products are wgmma, a loss elsewhere (`scheduled_attention.py`)
+    most_rows  of one program; several share a larger block
     """
 
     keys: int
@@ -27,6 +28,7 @@ class Tile:
     stages: int
     resident: int = 1
     is_tail_transposed: bool = False
+    most_rows: int = 144
 
 
 # class → rows of the tile → tile, for 16-bit inputs and heads of at most 128
@@ -62,7 +64,7 @@ _HALF_VIEWS = {90: {144: Tile(64, 8, 4, is_tail_transposed=True)}, 80: {144: Til
 _HALF_PARTS = {90: {144: Tile(64, 8, 4, is_tail_transposed=True)}}
 # fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
 # plain multiply-adds, correct and slow
-_FULL = Tile(16, 8, 1)
+_FULL = Tile(16, 8, 1, most_rows=32)
 
 
 def gpu_class(capability: tuple[int, int]) -> int:
