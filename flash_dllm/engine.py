@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -99,6 +99,19 @@ class ModelEngine:
         return Workspace.make(self.model, request, has_graphs)
 
 
+@dataclass(frozen=True)
+class _Flight:
+    """A pass on its way: what was asked, where its result comes, how it was launched, and how
+    long that took."""
+
+    queries: Asked
+    flat: Tensor
+    sizes: PassSizes
+    alternatives: int
+    route: str
+    seconds: float
+
+
 class ModelSession:
     """The live sequences in the flat cache."""
 
@@ -136,6 +149,7 @@ class ModelSession:
         self._moves = [move for move in self._moves if move[0] != handle]
 
     def close(self) -> None:
+        self._space.settle()
         for handle in list(self._seeds):
             self.release(handle)
         if self._space.graphs is not None and not self._idle:
@@ -145,16 +159,30 @@ class ModelSession:
         """Noted here; all sequences' entries are copied together before the next pass."""
         self._moves += [(handle, source, target) for source, target in moves]
 
-    def answer(self, queries: Asked) -> list[Prediction]:
+    def ask(self, queries: Asked) -> Callable[[], list[Prediction]]:
         """One pass, or several where that is faster: full passes run apart, a few sequences at a
-        time. `seconds` covers host work and device work of the pass that answered."""
-        predictions: dict[int, Prediction] = {}
-        for asked in groups(queries):
-            predictions |= self._answer(asked)
-        return [predictions[handle] for handle, _ in queries]
+        time. On CUDA the (first) pass is launched at once; elsewhere everything waits for the
+        call, because there a launch is the whole work."""
+        passes = list(groups(queries))
+        first = self._start(passes[0]) if self._model.device.type == "cuda" else None
 
-    def _answer(self, queries: Asked) -> dict[int, Prediction]:
-        started = time.perf_counter()
+        def answers() -> list[Prediction]:
+            predictions: dict[int, Prediction] = {}
+            for number, asked in enumerate(passes):
+                flight = first if number == 0 and first is not None else self._start(asked)
+                predictions |= self._finish(flight)
+            return [predictions[handle] for handle, _ in queries]
+
+        return answers
+
+    def answer(self, queries: Asked) -> list[Prediction]:
+        """`ask` without a pause."""
+        return self.ask(queries)()
+
+    def _start(self, queries: Asked) -> _Flight:
+        """Launch a pass, and the copies that the last one's decisions ask for before it."""
+        begin = time.perf_counter()
+        self._space.depart()
         self._space.cache.promote(self._moves)
         self._moves = []
         # drafts keep runner-ups for the trace, verify answers do not need them
@@ -163,11 +191,20 @@ class ModelSession:
         alternatives = min(alternatives, self._model.spec.vocab_size)
         replays = self._space.replays
         flat, sizes = self.launch(queries, alternatives)
-        is_replay = self._space.replays > replays
+        route = self._route(sizes, self._space.replays > replays)
+        flat = self._space.start_transfer(flat)
+        return _Flight(queries, flat, sizes, alternatives, route, time.perf_counter() - begin)
+
+    def _finish(self, flight: _Flight) -> dict[int, Prediction]:
+        """Wait for a pass and read its answers."""
+        begin = time.perf_counter()
+        queries, sizes = flight.queries, flight.sizes
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
-        choice = read_choice(self._space.to_host(flat), sizes.predicted, alternatives, mass_shape)
-        seconds = time.perf_counter() - started
+        flat, on_device = self._space.end_transfer(flight.flat)
+        choice = read_choice(flat, sizes.predicted, flight.alternatives, mass_shape)
         masses = rank_mass(choice.mass, [query for _, query in queries])
+        # what the host did between start and finish is no part of the pass
+        seconds = max(on_device, flight.seconds + time.perf_counter() - begin)
         predictions = {}
         start = 0
         for (handle, query), mass in zip(queries, masses, strict=True):
@@ -178,7 +215,7 @@ class ModelSession:
                 choice.alternatives[start:end],
                 mass,
                 seconds,
-                self._route(sizes, is_replay),
+                flight.route,
             )
             start = end
         return predictions

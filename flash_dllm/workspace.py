@@ -37,6 +37,7 @@ class Workspace:
     graphs: PassGraphs | None
     request: SessionRequest
     _host: Tensor | None = None
+    _events: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
 
     @classmethod
     def make(cls, model: Transformer, request: SessionRequest, has_graphs: bool) -> Workspace:
@@ -90,13 +91,36 @@ class Workspace:
         """How many passes were replayed so far."""
         return 0 if self.graphs is None else self.graphs.replays
 
-    def to_host(self, flat: Tensor) -> np.ndarray:
-        """The one transfer of a pass; waits for the pass to end."""
-        if flat.device.type != "cuda":
-            return flat.cpu().numpy()
+    def depart(self) -> None:
+        """The next pass begins here, by the device's clock."""
+        device = self.cache.keys.device
+        if device.type != "cuda":
+            return
+        if self._events is None:
+            make = torch.cuda.Event
+            self._events = make(enable_timing=True), make(enable_timing=True)
+        self._events[0].record()
+
+    def start_transfer(self, flat: Tensor) -> Tensor:
+        """Begin the one transfer of a pass; returns the host's tensor, not to be read yet."""
+        if self._events is None:
+            return flat
         if self._host is None or len(self._host) < len(flat) or self._host.dtype != flat.dtype:
             self._host = torch.empty(2 * len(flat), dtype=flat.dtype, pin_memory=True)
         host = self._host[: len(flat)]
         host.copy_(flat, non_blocking=True)
-        torch.cuda.current_stream(flat.device).synchronize()
-        return host.numpy()
+        self._events[1].record()
+        return host
+
+    def end_transfer(self, flat: Tensor) -> tuple[np.ndarray, float]:
+        """Wait for what `start_transfer` began; (the numbers, the device's seconds)."""
+        if self._events is None:
+            return flat.cpu().numpy(), 0.0
+        begin, end = self._events
+        end.synchronize()
+        return flat.numpy(), begin.elapsed_time(end) / 1e3
+
+    def settle(self) -> None:
+        """Wait for a pass that nobody waits for, before its buffers are used again."""
+        if self._events is not None:
+            self._events[1].synchronize()
