@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from benchmarks import llada_8b, performance_table
+from benchmarks import gpu_smoke, llada_8b, performance_table
 from benchmarks.acceptance_schedule import DRAFTED, VERIFIED, Schedule
 from benchmarks.timing import Spread
+from flash_dllm.trace_json import load
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +90,12 @@ def test_a_section_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeyp
     assert code == 1
     assert "failed: passes" in capsys.readouterr().out
     assert "matmul" in (tmp_path / "llada_8b.csv").read_text()
+
+
+def test_the_explorers_path_saves_a_trace_that_is_read_back(tmp_path):
+    arguments = ["--impl", "torch", "--device", "cpu", "--presets", "1", "--out", str(tmp_path)]
+    assert gpu_smoke.main(arguments) == 0
+    assert load(tmp_path / "gpu-torch-word-1.json").status == "finished"
 
 
 def test_the_spread_of_one_to_ten():
