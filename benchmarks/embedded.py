@@ -2,8 +2,8 @@
 
 Greedy without a cache, confidence decoding and Flash-Verify (the model's preset) at batch 1 and 32,
 on held-out word problems and algebra: tokens a second, beside the accuracy of the same run. Rows
-go to results/embedded.csv. Tokens are those before the end token; the time is that of the whole decode,
-admission included, after one warm-up round that compiles kernels and captures graphs.
+go to results/embedded.csv. Tokens are those before the end token; the time is that of the whole
+decode, admission included, after a warm-up round that compiles kernels and captures graphs.
 """
 
 from __future__ import annotations

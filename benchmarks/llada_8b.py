@@ -76,9 +76,6 @@ class Bench:
         out = Path(options.out)
         self.table = Table(out / "llada_8b.csv", versions(self.device))
         self._summary_file = out / "summary.json"
-        if self.device.type == "cuda":
-            # fp32 products are never rounded to TF32 behind our back
-            torch.backends.cuda.matmul.allow_tf32 = False
         self.engine = random_engine(shape, self.impl, options.device, not options.no_graphs)
 
     def add(self, section: str, name: str, unit: str, value: Spread | float, **facts) -> None:

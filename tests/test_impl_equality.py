@@ -82,7 +82,7 @@ QUESTIONS = (
 @pytest.fixture(scope="module")
 def embedded():
     """impl → the embedded model in fp32 on the GPU."""
-    torch.backends.cuda.matmul.allow_tf32 = False
+    assert torch.get_float32_matmul_precision() == "highest", "TF32 would blur the comparison"
     return {
         impl: load_model(impl=impl, device="cuda", dtype="float32") for impl in ("torch", "triton")
     }
