@@ -10,6 +10,7 @@ demo = build(runs)
 if __name__ == "__main__":
     options = parse()
     runs.choose_model(
-        folder=options.model, impl=options.impl, device=options.device, dtype=options.dtype
+        folder=options.model, impl=options.impl, device=options.device, dtype=options.dtype,
+        graphs=not options.no_graphs,
     )
     launch(demo, options.host, options.port)

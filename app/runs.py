@@ -83,9 +83,12 @@ class Runs:
         impl: str = "auto",
         device: str = "auto",
         dtype: str = "auto",
+        graphs: bool = True,
         store: Store | None = None,
     ) -> None:
-        self._choice: dict[str, Any] = dict(folder=folder, impl=impl, device=device, dtype=dtype)
+        self._choice: dict[str, Any] = dict(
+            folder=folder, impl=impl, device=device, dtype=dtype, graphs=graphs
+        )
         self.store = store or Store()
         self._engines: dict[str, Any] = {}
         self._loading = threading.Lock()
@@ -95,7 +98,7 @@ class Runs:
         self._numbers = itertools.count(1)
 
     def choose_model(self, **choice: Any) -> None:
-        """Another folder, implementation, device or dtype for the next load."""
+        """Another folder, implementation, device, dtype or `graphs` for the next load."""
         self._choice.update(choice)
         self._engines.pop(EMBEDDED, None)
 

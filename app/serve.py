@@ -20,6 +20,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--impl", default="auto", choices=("auto", "torch", "triton"))
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
+    parser.add_argument("--no-graphs", action="store_true", help="run without CUDA graphs")
     options = parser.parse_args(arguments)
     if options.model and not Path(options.model).is_dir():
         parser.error(f"--model must be the folder of a checkpoint, and {options.model} is none")

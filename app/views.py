@@ -286,9 +286,14 @@ def settings_line(trace: DecodeTrace) -> str:
 
 
 def model_line(trace: DecodeTrace) -> str:
-    """Who answered."""
+    """Who answered, and how its passes ran where there was a choice.
+
+    The header of a run that has just begun has no passes yet.
+    """
     model = trace.model
-    return " · ".join(part for part in (model.name, model.impl, model.device, model.dtype) if part)
+    ways = [f"{sentences.counted(count, 'pass')} {route}" for route, count in trace.routes.items()]
+    parts = (model.name, model.impl, model.device, model.dtype, "; ".join(ways))
+    return " · ".join(part for part in parts if part)
 
 
 def per_mille(value: float | None) -> int:

@@ -59,11 +59,17 @@ class FlatKVCache:
         self._free_pages = self._pages.pop(handle) + self._free_pages
         self._free_handles.append(handle)
 
-    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
-        """Copy K and V of all layers from local scratch slots to positions' slots."""
+    def promote(self, moves: Sequence[tuple[int, int, int]]) -> None:
+        """Copy K and V of all layers from local scratch slots to positions' slots.
+
+        moves: (handle, source, target) of any sequences. Nothing here waits for the device.
+        """
         if not moves:
             return
-        local = torch.tensor(moves, dtype=torch.int64)
-        source, target = self.table[handle][local].T.to(self.keys.device)
-        self.keys.index_copy_(1, target, self.keys.index_select(1, source))
-        self.values.index_copy_(1, target, self.values.index_select(1, source))
+        handles, *local = torch.tensor(moves, dtype=torch.int64).T
+        slots = self.table[handles, torch.stack(local)]
+        if self.keys.device.type == "cuda":
+            slots = slots.pin_memory()
+        source, target = slots.to(self.keys.device, non_blocking=True)
+        for buffer in (self.keys, self.values):
+            buffer.index_copy_(1, target, buffer.index_select(1, source))

@@ -9,27 +9,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import compress
 
 from flash_dllm.config import DecodeConfig
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """tokens: one entry per position, None where undecided."""
+    """tokens: one entry per position, None where undecided.
+
+    flags: one byte per position, 1 where decided. The other fields are kept up to date by
+    `commit`, because walking over all positions in every step would cost more than the rest.
+    """
 
     tokens: tuple[int | None, ...]
     prompt_length: int
     config: DecodeConfig
     eos_token_ids: tuple[int, ...]
+    flags: bytes = field(repr=False)
+    _undecided: tuple[int, ...] = field(repr=False)
+    _first_end: int | None = None
 
     @classmethod
     def start(cls, prompt, config: DecodeConfig, eos_token_ids) -> Canvas:
         """Prompt followed by `gen_length` masks."""
         prompt = tuple(prompt)
-        masks = (None,) * config.gen_length
-        return cls(prompt + masks, len(prompt), config, tuple(eos_token_ids))
+        start, count = len(prompt), config.gen_length
+        return cls(
+            tokens=prompt + (None,) * count,
+            prompt_length=start,
+            config=config,
+            eos_token_ids=tuple(eos_token_ids),
+            flags=b"\1" * start + bytes(count),
+            _undecided=tuple(range(start, start + count)),
+        )
 
     @property
     def length(self) -> int:
@@ -43,29 +59,25 @@ class Canvas:
 
     def decided(self) -> tuple[int, ...]:
         """Positions that hold a token, prompt included."""
-        return tuple(pos for pos, token in enumerate(self.tokens) if token is not None)
+        return tuple(compress(range(self.length), self.flags))
 
     def undecided(self) -> tuple[int, ...]:
         """Masked positions, left to right."""
         return self._undecided
 
-    @cached_property
-    def _undecided(self) -> tuple[int, ...]:
-        start = self.prompt_length
-        return tuple(
-            pos for pos, token in enumerate(self.tokens[start:], start) if token is None
-        )
-
     def window(self) -> tuple[int, ...]:
         """The leftmost `window_size` undecided positions of the first unfinished block."""
-        undecided = self.undecided()
+        return self._window
+
+    @cached_property
+    def _window(self) -> tuple[int, ...]:
+        undecided = self._undecided
         if not undecided:
             return ()
         block = self.config.block
         first = undecided[0] - self.prompt_length
         block_end = self.prompt_length + (first // block + 1) * block
-        inside = undecided[: self.config.window_size]
-        return tuple(pos for pos in inside if pos < block_end)
+        return undecided[: min(self.config.window_size, bisect_left(undecided, block_end))]
 
     def decidable(self) -> tuple[int, ...]:
         """The part of the window where this step may commit: its leftmost `decide_size`."""
@@ -76,19 +88,24 @@ class Canvas:
 
     def first_end(self) -> int | None:
         """Position of the leftmost committed end token."""
-        for pos in range(self.prompt_length, self.length):
-            if self.tokens[pos] in self.eos_token_ids:
-                return pos
-        return None
+        return self._first_end
 
     def commit(self, accepted) -> Canvas:
         """Write (position, token) pairs. Raises ValueError on a decided or foreign position."""
-        tokens = list(self.tokens)
+        tokens, flags = list(self.tokens), bytearray(self.flags)
+        undecided, end = list(self._undecided), self._first_end
         for position, token in accepted:
-            if not self.prompt_length <= position < self.length or tokens[position] is not None:
+            if not self.prompt_length <= position < self.length or flags[position]:
                 raise ValueError(f"position {position} is not undecided and can't be committed")
             tokens[position] = token
-        return replace(self, tokens=tuple(tokens))
+            flags[position] = 1
+            del undecided[bisect_left(undecided, position)]
+            if token in self.eos_token_ids and (end is None or position < end):
+                end = position
+        return replace(
+            self, tokens=tuple(tokens), flags=bytes(flags), _undecided=tuple(undecided),
+            _first_end=end,
+        )
 
     @property
     def is_finished(self) -> bool:

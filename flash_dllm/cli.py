@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     add("--impl", default="auto", choices=("auto", "torch", "triton"))
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
+    add("--no-graphs", action="store_true", help="run without CUDA graphs")
     add("--raw", action="store_true", help="plain text: no chat template")
     add("--trace", metavar="FILE", help="save the run as JSON")
     add("--html", metavar="FILE", help="save the run as an animated figure")
@@ -142,7 +143,9 @@ def run(options: argparse.Namespace) -> int:
     # wrong settings are refused before the model is loaded
     folder = Path(options.model) if options.model is not None else None
     settings = settings_of(options, load_preset(folder))
-    engine = load_model(options.model, options.impl, options.device, options.dtype)
+    engine = load_model(
+        options.model, options.impl, options.device, options.dtype, not options.no_graphs
+    )
     leave_one_core()
     prompt_ids = engine.encode(options.prompt, options.raw)
     check_prompt(engine, prompt_ids, settings.config)

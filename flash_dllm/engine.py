@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.models.transformer import Transformer
-from flash_dllm.packing import pack
+from flash_dllm.packing import Packed
+from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
-from flash_dllm.sampling import GumbelField, choose
+from flash_dllm.sampling import GumbelField, choose, rank_mass, read_choice
 from flash_dllm.trace import ModelInfo
+from flash_dllm.workspace import FULL_ROWS, GRAPH_ROWS, Workspace
+from kernels.routes import qkv_route
+
+# a full pass of more multiplications (rows × weights) is not captured: launching its kernels
+# costs nothing beside its work, and it seldom comes again
+FULL_GRAPH_WORK = 4e12
+
+Asked = Sequence[tuple[int, Query]]
 
 
 class TextCodec(Protocol):
@@ -28,12 +38,17 @@ class TextCodec(Protocol):
 
 @dataclass(frozen=True)
 class ModelEngine:
-    """A loaded model with its tokenizer and its preset of default settings."""
+    """A loaded model with its tokenizer and its preset of default settings.
+
+    has_graphs  replay passes as CUDA graphs (at temperature 0; the noise comes from the host)
+    """
 
     model: Transformer
     info: ModelInfo
     codec: TextCodec
     preset: dict[str, Any] = field(default_factory=dict)
+    has_graphs: bool = False
+    _idle: list[Workspace] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def max_length(self) -> int:
@@ -56,83 +71,216 @@ class ModelEngine:
         return self.codec.token_text(token)
 
     def open(self, request: SessionRequest) -> ModelSession:
+        """Raises ValueError for layers that the model lacks, RuntimeError if memory is short."""
         layers = request.mass_layers
         if layers is not None and layers[1] >= self.model.spec.n_layers:
             raise ValueError(
                 f"track_layers must stay below {self.model.spec.n_layers} for "
                 f"{self.info.name}, got {layers[0]} to {layers[1]}"
             )
-        return ModelSession(self.model, request)
+        return ModelSession(self.model, request, self._workspace(request), self._idle)
+
+    @property
+    def kept_cache(self) -> FlatKVCache | None:
+        """The cache that is kept for the next session."""
+        return self._idle[-1].cache if self._idle else None
+
+    def free(self) -> None:
+        """Give up the memory that is kept for the next session."""
+        self._idle.clear()
+
+    def _workspace(self, request: SessionRequest) -> Workspace:
+        """The last session's, with its graphs, if it fits; or a new one in its place."""
+        last = self._idle.pop() if self._idle else None
+        if last is not None and last.fits(request):
+            return last
+        del last
+        has_graphs = self.has_graphs and request.temperature == 0
+        return Workspace.make(self.model, request, has_graphs)
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """A pass on its way: what was asked, where its result comes, how it was launched, and how
+    long that took."""
+
+    queries: Asked
+    flat: Tensor
+    sizes: PassSizes
+    alternatives: int
+    route: str
+    seconds: float
 
 
 class ModelSession:
-    """The flat cache of the live sequences."""
+    """The live sequences in the flat cache."""
 
-    def __init__(self, model: Transformer, request: SessionRequest) -> None:
-        spec = model.spec
+    def __init__(
+        self,
+        model: Transformer,
+        request: SessionRequest,
+        workspace: Workspace,
+        idle: list[Workspace],
+    ) -> None:
         self._model = model
         self._request = request
-        self._cache = FlatKVCache(
-            request.sequences,
-            request.max_length + request.max_views,
-            spec.n_layers,
-            spec.n_kv_heads,
-            spec.head_dim,
-            model.dtype,
-            model.device,
-        )
+        self._space = workspace
+        self._idle = idle
         self._seeds: dict[int, int] = {}
-        self._noise = GumbelField(spec.vocab_size, request.temperature, model.device)
+        self._moves: list[tuple[int, int, int]] = []
+        self._noise = GumbelField(model.spec.vocab_size, request.temperature, model.device)
+
+    @property
+    def model(self) -> Transformer:
+        return self._model
+
+    @property
+    def cache(self) -> FlatKVCache:
+        return self._space.cache
 
     def admit(self, length: int, seed: int) -> int:
-        handle = self._cache.admit(length + self._request.max_views)
+        handle = self._space.cache.admit(length + self._request.max_views)
         self._seeds[handle] = seed
         return handle
 
     def release(self, handle: int) -> None:
-        self._cache.release(handle)
+        self._space.cache.release(handle)
+        del self._seeds[handle]
+        self._moves = [move for move in self._moves if move[0] != handle]
+
+    def close(self) -> None:
+        self._space.settle()
+        for handle in list(self._seeds):
+            self.release(handle)
+        if self._space.graphs is not None and not self._idle:
+            self._idle.append(self._space)
 
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
-        self._cache.promote(handle, moves)
+        """Noted here; all sequences' entries are copied together before the next pass."""
+        self._moves += [(handle, source, target) for source, target in moves]
 
-    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
-        """One pass. `seconds` covers host work and device work of the whole launch."""
-        started = time.perf_counter()
-        packed = pack(queries, self._cache.table, self._model.device)
-        logits, mass = self._model.forward(packed, self._cache, self._request.mass_layers)
-        noise = None
-        if self._request.temperature > 0:
-            noise = torch.cat(
-                [
-                    self._noise.rows(
-                        self._seeds[handle], [query.positions[row] for row in query.predict]
-                    )
-                    for handle, query in queries
-                ]
-            )
+    def ask(self, queries: Asked) -> Callable[[], list[Prediction]]:
+        """One pass, or several where that is faster: full passes run apart, a few sequences at a
+        time. On CUDA the (first) pass is launched at once; elsewhere everything waits for the
+        call, because there a launch is the whole work."""
+        passes = list(groups(queries))
+        first = self._start(passes[0]) if self._model.device.type == "cuda" else None
+
+        def answers() -> list[Prediction]:
+            predictions: dict[int, Prediction] = {}
+            for number, asked in enumerate(passes):
+                flight = first if number == 0 and first is not None else self._start(asked)
+                predictions |= self._finish(flight)
+            return [predictions[handle] for handle, _ in queries]
+
+        return answers
+
+    def answer(self, queries: Asked) -> list[Prediction]:
+        """`ask` without a pause."""
+        return self.ask(queries)()
+
+    def _start(self, queries: Asked) -> _Flight:
+        """Launch a pass, and the copies that the last one's decisions ask for before it."""
+        begin = time.perf_counter()
+        self._space.depart()
+        self._space.cache.promote(self._moves)
+        self._moves = []
         # drafts keep runner-ups for the trace, verify answers do not need them
         wants_more = any(query.kind in ("full", "draft") for _, query in queries)
-        tokens, confidences, alternatives, masses = choose(
-            logits,
-            self._model.spec.mask_token_id,
-            noise,
-            self._request.alternatives if wants_more else 0,
-            mass,
-            self._model.impl,
-        )
-        seconds = time.perf_counter() - started
-        predictions = []
+        alternatives = self._request.alternatives if wants_more else 0
+        alternatives = min(alternatives, self._model.spec.vocab_size)
+        replays = self._space.replays
+        flat, sizes = self.launch(queries, alternatives)
+        route = self._route(sizes, self._space.replays > replays)
+        flat = self._space.start_transfer(flat)
+        return _Flight(queries, flat, sizes, alternatives, route, time.perf_counter() - begin)
+
+    def _finish(self, flight: _Flight) -> dict[int, Prediction]:
+        """Wait for a pass and read its answers."""
+        begin = time.perf_counter()
+        queries, sizes = flight.queries, flight.sizes
+        mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
+        flat, on_device = self._space.end_transfer(flight.flat)
+        choice = read_choice(flat, sizes.predicted, flight.alternatives, mass_shape)
+        masses = rank_mass(choice.mass, [query for _, query in queries])
+        # what the host did between start and finish is no part of the pass
+        seconds = max(on_device, flight.seconds + time.perf_counter() - begin)
+        predictions = {}
         start = 0
-        for number, (_, query) in enumerate(queries):
+        for (handle, query), mass in zip(queries, masses, strict=True):
             end = start + len(query.predict)
-            predictions.append(
-                Prediction(
-                    tokens[start:end],
-                    confidences[start:end],
-                    alternatives[start:end],
-                    masses[number][: query.length] if query.wants_mass else [],
-                    seconds,
-                )
+            predictions[handle] = Prediction(
+                choice.tokens[start:end],
+                choice.confidences[start:end],
+                choice.alternatives[start:end],
+                mass,
+                seconds,
+                flight.route,
             )
             start = end
         return predictions
+
+    def launch(self, queries: Asked, alternatives: int) -> tuple[Tensor, PassSizes]:
+        """Start a pass without waiting for it; (what `choose` delivers, sizes it was run with).
+
+        The next launch may write over the result.
+        """
+        space, exact = self._space, PassSizes.of(queries)
+        table = space.cache.table
+        is_captured = self._is_captured(queries, exact)
+        if space.graphs is None or space.fixed is None or not is_captured:
+            packed = space.free.fill(queries, table)
+            return self._pass(packed, alternatives, self._noise_of(queries)), exact
+        sizes = exact.padded(keys=table.shape[1])
+        packed = space.fixed.fill(queries, table, sizes)
+        launch = lambda: self._pass(packed, alternatives, None)  # noqa: E731
+        return space.graphs.run((sizes, alternatives), launch), sizes
+
+    def _is_captured(self, queries: Asked, sizes: PassSizes) -> bool:
+        """Whether a pass may be a CUDA graph, and is worth it."""
+        if self._request.temperature > 0 or sizes.rows > GRAPH_ROWS:
+            return False  # the noise comes from the host
+        is_full = any(query.kind == "full" for _, query in queries)
+        return not is_full or sizes.rows * self._model.weights.count < FULL_GRAPH_WORK
+
+    def _route(self, sizes: PassSizes, is_replay: bool) -> str:
+        """How a pass ran, for the record; nothing where there was no choice."""
+        model = self._model
+        ways = [] if self._space.graphs is None else ["graph" if is_replay else "eager"]
+        if model.impl == "triton":
+            route = qkv_route(sizes.rows, model.spec.head_dim, model.device, model.qkv_route)
+            ways.append(route)
+        return ", ".join(ways)
+
+    def _pass(self, packed: Packed, alternatives: int, noise: Tensor | None) -> Tensor:
+        model, layers = self._model, self._request.mass_layers
+        logits, mass = model.forward(packed, self._space.cache, layers)
+        mask_token_id = model.spec.mask_token_id
+        return choose(logits, mask_token_id, noise, alternatives, mass, model.impl)
+
+    def _noise_of(self, queries: Asked) -> Tensor | None:
+        if self._request.temperature == 0:
+            return None
+        return torch.cat(
+            [
+                self._noise.rows(
+                    self._seeds[handle], [query.positions[row] for row in query.predict]
+                )
+                for handle, query in queries
+            ]
+        )
+
+
+def groups(queries: Asked) -> Iterator[Asked]:
+    """The queries of one pass each: everybody else together, full ones a few at a time."""
+    if others := [pair for pair in queries if pair[1].kind != "full"]:
+        yield others
+    some: list[tuple[int, Query]] = []
+    for pair in queries:
+        if pair[1].kind == "full":
+            if some and sum(query.rows for _, query in [*some, pair]) > FULL_ROWS:
+                yield some
+                some = []
+            some.append(pair)
+    if some:
+        yield some

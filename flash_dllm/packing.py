@@ -1,24 +1,40 @@
-"""Queries of all live sequences → one batch of tensors, no padded rows."""
+"""Queries of all live sequences → one batch of tensors, in one copy to the device.
+
+Every field of a pass is a stretch of one buffer, filled on the host with numpy and copied as a
+whole. A pass may be padded to fixed sizes, so that a CUDA graph can replay it: padding rows belong
+to no sequence, write to no slot and are never read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from flash_dllm.pass_sizes import PassSizes, bucket_step, view_count
 from flash_dllm.query import Query, Role
-from kernels.schedule import DRAFT_VIEW, MASK_VIEW, SLOT, Schedule
-
-_VIEW_OF_ROLE = torch.tensor(
-    [
-        {Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW}.get(role, SLOT)
-        for role in Role
-    ]
+from kernels.schedule import (
+    ALWAYS,
+    DRAFT_VIEW,
+    MASK_TILE,
+    MASK_VIEW,
+    PAGE,
+    SLOT,
+    Schedule,
+    best_block_size,
+    most_blocks,
 )
+
+_VIEW_OF_ROLE = np.array(
+    [{Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW}.get(role, SLOT) for role in Role]
+)
+NO_SLOT = -1  # the slot of a padding row: nothing is written
+ALIGNMENT = 16  # bytes; kernels ask it of every pointer
 
 
 @dataclass(frozen=True)
@@ -33,96 +49,333 @@ class Packed:
 
 
 def pack(
-    queries: Sequence[tuple[int, Query]], table: Tensor, device: torch.device
+    queries: Sequence[tuple[int, Query]],
+    table: Tensor,
+    device: torch.device,
+    group: int = 1,
+    block_size: int | None = None,
 ) -> Packed:
-    """Pack (handle, query) pairs; `table` maps a sequence's local slots to the buffer's."""
+    """Pack (handle, query) pairs into tensors of their own, without padding rows.
+
+    table       maps a sequence's local slots to the buffer's
+    group       query heads per key/value head, for the kernels' query blocks
+    block_size  rows per query block (`kernels.schedule.block_sizes`), or None for the best
+    """
+    return PassBuffer(device, group).fill(queries, table, block_size=block_size)
+
+
+class PassBuffer:
+    """The host buffer (pinned where there is a GPU) that passes are packed into, and its copy.
+
+    group     query heads per key/value head
+    is_dense  whether to fill in what only the torch truth reads
+    room      the largest sizes that will come, if the buffer must never move (CUDA graphs read
+              from it); a buffer without it grows
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        group: int = 1,
+        is_dense: bool = True,
+        room: PassSizes | None = None,
+    ) -> None:
+        self._device = device
+        self._group = group
+        self._is_dense = is_dense
+        self._layouts: dict[tuple[PassSizes, int], _Layout] = {}
+        # the host's and the device's views of a layout: making them costs more than filling them
+        self._views: dict[tuple[PassSizes, int], tuple[dict, dict]] = {}
+        self._is_fixed = room is not None
+        # the smallest blocks need the longest table
+        self._allocate(_Layout(room, 1, room.rows, True).length if room is not None else 0)
+
+    def _allocate(self, length: int) -> None:
+        is_gpu = self._device.type == "cuda"
+        self._host = torch.zeros(length, dtype=torch.uint8, pin_memory=is_gpu)
+        is_host = self._device.type == "cpu"
+        self._copy = self._host if is_host else torch.zeros_like(self._host, device=self._device)
+        self._views.clear()
+
+    def fill(
+        self,
+        queries: Sequence[tuple[int, Query]],
+        table: Tensor,
+        sizes: PassSizes | None = None,
+        block_size: int | None = None,
+    ) -> Packed:
+        """Pack (handle, query) pairs; `table` maps a sequence's local slots to the buffer's.
+
+        sizes   shapes to pad to; the pass then takes no short cut that depends on its contents
+
+        What comes back are views of the device's copy: the next `fill` writes over them.
+        """
+        is_padded = sizes is not None or _is_ragged(queries)
+        sizes = sizes or PassSizes.of(queries)
+        block_size = block_size or best_block_size(sizes.width, self._group)
+        key = sizes, block_size
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = _Layout(sizes, block_size, _blocks(sizes, block_size), self._is_dense)
+            self._layouts[key] = layout
+        if layout.length > len(self._host):
+            if self._is_fixed:
+                raise RuntimeError(f"the pass {sizes} needs more room than was set apart for it")
+            self._allocate(layout.length)
+        if key not in self._views:
+            self._views[key] = layout.split(self._host.numpy()), layout.split(self._copy)
+        on_host, on_device = self._views[key]
+        _write(layout, on_host, queries, table.numpy())
+        if self._copy is not self._host:
+            self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)
+        return _packed(layout, on_device, is_padded)
+
+
+def _blocks(sizes: PassSizes, block_size: int) -> int:
+    """Room for the query blocks of any pass of these sizes, padding rows included."""
+    of_sequences = sizes.sequences * -(-sizes.width // block_size)
+    of_padding = -(-bucket_step(sizes.rows) // block_size)
+    return min(most_blocks(sizes.rows, sizes.sequences, block_size), of_sequences + of_padding)
+
+
+_TORCH: dict[Any, torch.dtype] = {
+    np.int64: torch.int64,
+    np.int32: torch.int32,
+    np.float32: torch.float32,
+}
+
+
+class _Layout:
+    """Where each field stands in the buffer."""
+
+    def __init__(self, sizes: PassSizes, block_size: int, blocks: int, is_dense: bool) -> None:
+        self.sizes, self.block_size, self.is_dense = sizes, block_size, is_dense
+        R, P, B = sizes.rows, sizes.predicted, sizes.sequences
+        K, W, M = sizes.keys, sizes.width, sizes.mass
+        tiles = -(-K // (2 * MASK_TILE)) * 2
+        fields: dict[str, tuple[type, tuple[int, ...]]] = {
+            "tokens": (np.int64, (R,)),
+            "positions": (np.int64, (R,)),
+            "slots": (np.int64, (R,)),
+            "predict": (np.int64, (P,)),
+            "key_count_B": (np.int64, (B,)),
+            "mass_rows_BP": (np.int64, (B, M)),
+            "mass_weight_BP": (np.float32, (B, M)),
+            "block_sequence": (np.int32, (blocks,)),
+            "block_first": (np.int32, (blocks,)),
+            "block_rows": (np.int32, (blocks,)),
+            "page_table_BN": (np.int32, (B, -(-K // PAGE))),
+            "row_code_R": (np.int32, (R,)),
+        }
+        if sizes.has_views:
+            fields |= {
+                "key_row_BK": (np.int64, (B, K)),
+                "key_from_BK": (np.int32, (B, K)),
+                "key_until_BK": (np.int32, (B, K)),
+                "key_mixed_BT": (np.int32, (B, tiles)),
+            }
+        if is_dense:
+            fields |= {
+                "rows_BW": (np.int64, (B, W)),
+                "row_count_B": (np.int64, (B,)),
+                "padded_R": (np.int64, (R,)),
+                "key_slots_BK": (np.int64, (B, K)),
+                "row_rank_R": (np.int64, (R,)),
+                "row_view_R": (np.int64, (R,)),
+            }
+        if is_dense and sizes.has_views:
+            names = ("key_searched_BK", "key_view_BK", "key_rank_BK")
+            fields |= dict.fromkeys(names, (np.int64, (B, K)))
+        self._places = []
+        self.length = 0
+        for name, (dtype, shape) in fields.items():
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            self._places.append((name, self.length, self.length + size, dtype, shape))
+            self.length += -(-size // ALIGNMENT) * ALIGNMENT
+
+    def split(self, buffer: Any) -> dict[str, Any]:
+        """name → view, of a numpy array or a tensor of bytes."""
+        is_tensor = isinstance(buffer, Tensor)
+        return {
+            name: buffer[start:end].view(_TORCH[dtype] if is_tensor else dtype).reshape(shape)
+            for name, start, end, dtype, shape in self._places
+        }
+
+
+def _write(
+    layout: _Layout,
+    at: Mapping[str, np.ndarray],
+    queries: Sequence[tuple[int, Query]],
+    table: np.ndarray,
+) -> None:
+    """Fill the host's views, padding included."""
+    sizes = layout.sizes
     asked = [query for _, query in queries]
-    counts = torch.tensor([query.rows for query in asked])
-    tokens, positions, local, roles, ranks = (
-        _joined(asked, name) for name in ("tokens", "positions", "slots", "roles", "ranks")
-    )
-    sequences = torch.repeat_interleave(counts)
-    handles = torch.tensor([handle for handle, _ in queries])
-    starts = counts.cumsum(0) - counts
-    predict, mass_rows, mass_weight = _wanted(asked, starts.tolist())
-
-    rows = torch.arange(len(tokens))
-    width = int(counts.max())
-    within = rows - starts[sequences]
-    rows_BW = torch.zeros(len(asked), width, dtype=torch.int64)
-    rows_BW[sequences, within] = rows
-
-    # keys are the positions' slots, then the scratch slots of this pass's views
+    handles = np.array([handle for handle, _ in queries])
+    counts = np.array([query.rows for query in asked])
+    starts = counts.cumsum() - counts
+    batch, rows = len(asked), int(counts.sum())
+    sequences = np.repeat(np.arange(batch), counts)
+    local, roles, ranks = (_joined(asked, name) for name in ("slots", "roles", "ranks"))
     views = _VIEW_OF_ROLE[roles]
     is_view = views != SLOT
-    lengths = torch.tensor([query.length for query in asked])
-    key_count = lengths + torch.bincount(sequences[is_view], minlength=len(asked))
-    keys = int(key_count.max())
-    has_views = bool(is_view.any())
-    searched = torch.zeros(len(asked), keys, dtype=torch.int64)
-    key_view, key_rank = torch.zeros_like(searched), torch.zeros_like(searched)
-    key_row = torch.full_like(searched, -1)
-    if has_views:
-        hidden = torch.tensor(
-            [
-                (number, slot, rank)
-                for number, query in enumerate(asked)
-                for slot, rank in query.searched.items()
-            ]
-        ).view(-1, 3)
-        searched[hidden[:, 0], hidden[:, 1]] = hidden[:, 2]
-        at = sequences[is_view], local[is_view]
-        key_view[at], key_rank[at], key_row[at] = views[is_view], ranks[is_view], rows[is_view]
 
-    is_padded = int(counts.min()) != width or int(key_count.min()) != keys
+    def put(name: str, values: Any, padding: int) -> None:
+        at[name][: len(values)] = values
+        at[name][len(values) :] = padding
 
-    def put(tensor: Tensor) -> Tensor:
-        return tensor.to(device, non_blocking=True)
+    put("tokens", _joined(asked, "tokens"), 0)
+    put("positions", _joined(asked, "positions"), 0)
+    put("slots", table[handles[sequences], local], NO_SLOT)
+    put("row_code_R", 2 * ranks + (views == DRAFT_VIEW), 0)
+    predict = [row + start for query, start in zip(asked, starts.tolist(), strict=True)
+               for row in query.predict]  # fmt: skip
+    put("predict", predict, 0)
+    # keys are the positions' slots, then the scratch slots of this pass's views
+    lengths = np.array([query.length for query in asked])
+    put("key_count_B", lengths + np.bincount(sequences[is_view], minlength=batch), 0)
+    put("page_table_BN", table[handles, : sizes.keys : PAGE] // PAGE, 0)
+    # padding rows go with the last sequence: their results are never read, but they are numbers
+    in_blocks = counts.copy()
+    in_blocks[-1] += sizes.rows - rows
+    blocks = len(at["block_rows"])
+    at["block_sequence"][:], at["block_first"][:], at["block_rows"][:] = block_table(
+        in_blocks, layout.block_size, blocks
+    )
+    if sizes.mass:
+        _write_mass(at, asked, starts)
+    place = sequences[is_view], local[is_view]
+    if sizes.has_views:
+        at["key_row_BK"].fill(-1)
+        at["key_row_BK"][place] = np.flatnonzero(is_view)
+        _write_rules(at, asked, place, views[is_view], ranks[is_view])
+    if layout.is_dense:
+        numbers = np.arange(rows)
+        within = numbers - starts[sequences]
+        at["rows_BW"].fill(0)
+        at["rows_BW"][sequences, within] = numbers
+        put("row_count_B", counts, 0)
+        # padding rows belong to no sequence: what they get is the first row's result
+        put("padded_R", sequences * sizes.width + within, 0)
+        put("key_slots_BK", table[handles, : sizes.keys], 0)
+        put("row_rank_R", ranks, 0)
+        put("row_view_R", views, SLOT)
+    if layout.is_dense and sizes.has_views:
+        for name in ("key_searched_BK", "key_view_BK", "key_rank_BK"):
+            at[name].fill(0)
+        at["key_view_BK"][place] = views[is_view]
+        at["key_rank_BK"][place] = ranks[is_view]
+        for number, query in enumerate(asked):
+            for slot, rank in query.searched.items():
+                at["key_searched_BK"][number, slot] = rank
+
+
+def _write_mass(
+    at: Mapping[str, np.ndarray], asked: Sequence[Query], starts: np.ndarray
+) -> None:
+    """The rows whose attention mass is averaged, and their weights."""
+    rows, weights = at["mass_rows_BP"], at["mass_weight_BP"]
+    rows.fill(0)
+    weights.fill(0.0)
+    for number, query in enumerate(asked):
+        if query.wants_mass and (wanted := len(query.predict)):
+            rows[number, :wanted] = query.predict
+            rows[number, :wanted] += starts[number]
+            weights[number, :wanted] = 1.0 / wanted
+
+
+def _write_rules(
+    at: Mapping[str, np.ndarray],
+    asked: Sequence[Query],
+    place: tuple[np.ndarray, np.ndarray],
+    views: np.ndarray,
+    ranks: np.ndarray,
+) -> None:
+    """Who sees a key, as an interval of row codes: (from, until, mixed) of `Schedule`.
+
+    A slot searched at rank s is seen below code 2s, that is by rows of rank < s. The draft view of
+    rank j is seen from code 2j + 1 on: by draft views of rank j and by all rows of higher rank.
+    A mask view's interval is empty; only its own row sees it.
+    """
+    start, until, mixed = at["key_from_BK"], at["key_until_BK"], at["key_mixed_BT"]
+    start.fill(0)
+    until.fill(ALWAYS)
+    start[place] = np.where(views == DRAFT_VIEW, 2 * ranks + 1, 0)
+    until[place] = np.where(views == DRAFT_VIEW, ALWAYS, 0)
+    # tiles that end behind the last key are mixed, like those that hold a view
+    ends = np.arange(1, mixed.shape[1] + 1) * MASK_TILE
+    mixed[:] = ends > at["key_count_B"][:, None]
+    mixed[place[0], place[1] // MASK_TILE] = 1
+    for number, query in enumerate(asked):
+        for slot, rank in query.searched.items():
+            until[number, slot] = 2 * rank
+            mixed[number, slot // MASK_TILE] = 1
+
+
+def block_table(counts: np.ndarray, block_size: int, blocks: int | None = None) -> np.ndarray:
+    """Query blocks of sequences whose rows follow one another: [3, blocks] int32.
+
+    counts  rows of each sequence
+    blocks  length of the table, filled up with blocks of 0 rows; None for as many as needed
+    Returns sequence, first row and number of rows of each block.
+
+    >>> block_table(np.array([3, 5]), 4, blocks=4).tolist()
+    [[0, 1, 1, 0], [0, 3, 7, 0], [3, 4, 1, 0]]
+    """
+    per_sequence = -(-counts // block_size)
+    sequence = np.repeat(np.arange(len(counts)), per_sequence)
+    within = np.arange(len(sequence)) - (per_sequence.cumsum() - per_sequence)[sequence]
+    first = (counts.cumsum() - counts)[sequence] + within * block_size
+    rows = np.minimum(block_size, counts[sequence] - within * block_size)
+    table = np.zeros((3, len(sequence) if blocks is None else blocks), np.int32)
+    table[:, : len(sequence)] = sequence, first, rows
+    return table
+
+
+def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packed:
+    """The device's views as a pass."""
+    sizes = layout.sizes
+    R, B, W, K = sizes.rows, sizes.sequences, sizes.width, sizes.keys
+    # what nobody reads has its shape and no memory of its own
+    nothing = at["key_count_B"][:1]
+
+    def dense(name: str, *shape: int) -> Tensor:
+        return at[name] if name in at else nothing.expand(shape)
 
     schedule = Schedule(
-        rows_BW=put(rows_BW),
-        row_count_B=put(counts),
-        padded_R=put(sequences * width + within),
-        key_slots_BK=put(table[handles, :keys]),
-        key_count_B=put(key_count),
-        row_rank_R=put(ranks),
-        row_view_R=put(views),
-        key_searched_BK=put(searched),
-        key_view_BK=put(key_view),
-        key_rank_BK=put(key_rank),
-        key_row_BK=put(key_row),
-        has_views=has_views,
+        rows_BW=dense("rows_BW", B, W),
+        row_count_B=dense("row_count_B", B),
+        padded_R=dense("padded_R", R),
+        key_slots_BK=dense("key_slots_BK", B, K),
+        key_count_B=at["key_count_B"],
+        row_rank_R=dense("row_rank_R", R),
+        row_view_R=dense("row_view_R", R),
+        key_searched_BK=dense("key_searched_BK", B, K),
+        key_view_BK=dense("key_view_BK", B, K),
+        key_rank_BK=dense("key_rank_BK", B, K),
+        key_row_BK=dense("key_row_BK", B, K),
+        has_views=sizes.has_views,
         is_padded=is_padded,
-        mass_rows_BP=None if mass_rows is None else put(mass_rows),
-        mass_weight_BP=None if mass_weight is None else put(mass_weight),
+        block_size=layout.block_size,
+        block_sequence=at["block_sequence"],
+        block_first=at["block_first"],
+        block_rows=at["block_rows"],
+        page_table_BN=at["page_table_BN"],
+        row_code_R=at["row_code_R"],
+        key_from_BK=at.get("key_from_BK"),
+        key_until_BK=at.get("key_until_BK"),
+        key_mixed_BT=at.get("key_mixed_BT"),
+        mass_rows_BP=at["mass_rows_BP"] if sizes.mass else None,
+        mass_weight_BP=at["mass_weight_BP"] if sizes.mass else None,
     )
-    slots = table[handles[sequences], local]
-    return Packed(put(tokens), put(positions), put(slots), put(predict), schedule)
+    return Packed(at["tokens"], at["positions"], at["slots"], at["predict"], schedule)
 
 
-def _joined(asked: Sequence[Query], name: str) -> Tensor:
-    """One field of all queries, end to end; numpy reads long lists ten times faster than torch."""
-    values = chain.from_iterable(getattr(query, name) for query in asked)
-    return torch.from_numpy(np.fromiter(values, np.int64))
+def _is_ragged(queries: Sequence[tuple[int, Query]]) -> bool:
+    shapes = {(query.rows, query.length + view_count(query)) for _, query in queries}
+    return len(shapes) > 1
 
 
-def _wanted(
-    asked: Sequence[Query], starts: Sequence[int]
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """Row numbers to predict, and the padded rows whose attention mass is wanted."""
-    predict = [
-        start + row for query, start in zip(asked, starts, strict=True) for row in query.predict
-    ]
-    mass = [
-        [start + row for row in query.predict] if query.wants_mass else []
-        for query, start in zip(asked, starts, strict=True)
-    ]
-    width = max(len(rows) for rows in mass)
-    if not width:
-        return torch.tensor(predict), None, None
-    rows = torch.tensor([row + [0] * (width - len(row)) for row in mass])
-    weight = torch.tensor(
-        [[1.0 / len(row)] * len(row) + [0.0] * (width - len(row)) if row else [0.0] * width
-         for row in mass]
-    )
-    return torch.tensor(predict), rows, weight
+def _joined(asked: Sequence[Query], name: str) -> np.ndarray:
+    """One field of all queries, end to end."""
+    return np.fromiter(chain.from_iterable(getattr(query, name) for query in asked), np.int64)

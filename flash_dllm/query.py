@@ -7,8 +7,11 @@ form of `sees` is tested against the one in this file.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import compress
 
 
 class Role(IntEnum):
@@ -57,7 +60,9 @@ class Query:
     tokens, positions, slots, roles, ranks   one entry a row (lists of int)
     predict    indices of the rows whose logits are wanted
     searched   slot → rank: the slot is hidden from rows of that rank and beyond (see `sees_slot`)
-    wants_mass whether the attention mass of the predicted rows is wanted
+    wants_mass whether the attention mass of the predicted rows is wanted; if so,
+    decided    one byte per position, 1 where the text is decided, and
+    top        how many decided positions are wanted by falling mass
     """
 
     kind: str
@@ -70,6 +75,8 @@ class Query:
     predict: list[int] = field(default_factory=list)
     searched: dict[int, int] = field(default_factory=dict)
     wants_mass: bool = False
+    decided: bytes = b""
+    top: int = 0
 
     def add(self, token: int, position: int, slot: int, role: Role, rank: int = 0) -> None:
         """Append one row."""
@@ -85,19 +92,56 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Mass:
+    """Attention mass of a draft pass, as it is recorded: shares rounded to 6 digits, at most 1.
+
+    values   by position; all keys together have mass 1
+    top      (position, share) of the decided positions by falling mass, ties by position: the
+             first `Query.top` of them, or all
+    decided  what all decided positions hold together
+    """
+
+    values: Sequence[float]
+    top: tuple[tuple[int, float], ...]
+    decided: float
+
+    @classmethod
+    def of(cls, values: Sequence[float], decided: bytes, top: int) -> Mass:
+        """From plain numbers (the engine ranks with arrays).
+
+        >>> Mass.of([0.2, 0.4, 0.1, 0.3], bytes([1, 0, 1, 1]), top=2).top
+        ((3, 0.3), (0, 0.2))
+        """
+        positions = compress(range(len(values)), decided)
+        ranked = sorted(positions, key=lambda position: (-values[position], position))
+        return cls(
+            values,
+            tuple((position, _share(values[position])) for position in ranked[:top]),
+            _share(math.fsum(values[position] for position in ranked)),
+        )
+
+
+def _share(mass: float) -> float:
+    """Rounding errors never lift a share above 1."""
+    return round(min(1.0, mass), 6)
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What came back for one query; plain numbers after one transfer to the host.
 
     tokens, confidences, alternatives   one entry per predicted row
-    mass     attention mass per position, or () when it was not asked
+    mass     attention mass, or None when it was not asked
     seconds  wall time of the launch
+    route    how the pass was launched and projected, for the record (see `PassRecord`)
     """
 
     tokens: list[int]
     confidences: list[float]
     alternatives: list[tuple[tuple[int, float], ...]]
-    mass: list[float] = field(default_factory=list)
+    mass: Mass | None = None
     seconds: float = 0.0
+    route: str = ""
 
 
 def sees_slot(rank: int, searched: int) -> bool:

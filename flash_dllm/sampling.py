@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import torch
 from torch import Tensor
 
+from flash_dllm.query import Mass, Query
 from kernels import ops
+from kernels.reference import wide
 
 # decisions are made on rounded numbers, so that a saved trace replays to the same decisions
 DIGITS = 6
@@ -39,6 +45,7 @@ class GumbelField:
         return self._rows[key]
 
 
+@torch.inference_mode()
 def choose(
     logits: Tensor,
     mask_token_id: int,
@@ -46,32 +53,88 @@ def choose(
     alternatives: int,
     mass: Tensor | None,
     impl: str,
-) -> tuple[list[int], list[float], list[tuple[tuple[int, float], ...]], list[list[float]]]:
-    """Tokens, confidences, alternatives per row and mass per sequence, as plain numbers.
+) -> Tensor:
+    """Everything the host wants of a pass in one flat tensor, still on the device.
 
-    logits [P, V]; noise [P, V] or None; mass [B, K] or None. Numbers are rounded to 6 digits.
+    logits [P, V]; noise [P, V] or None; mass [B, K] or None. Returns tokens [P], confidences [P],
+    alternative tokens and probabilities [P, A] each, mass [B, K], end to end in fp32 (fp64 if the
+    model is): ids are exact there, no vocabulary has 2^24 tokens.
     """
-    tokens, confidences, other, other_p = ops.confidence(
-        logits, mask_token_id, noise, alternatives, impl
-    )
-    # one flat tensor, one copy to the host; ids below 2^53 are exact in fp64
-    parts = [tokens.double(), confidences.double(), other.flatten().double(),
-             other_p.flatten().double()]
-    if mass is not None:
-        parts.append(mass.flatten().double())
-    flat = torch.cat(parts).cpu()
-    rows, width = other.shape
-    sizes = [rows, rows, rows * width, rows * width, mass.numel() if mass is not None else 0]
-    chosen, sure, ids, probabilities, masses = flat.split(sizes)
-    ids_list = ids.long().view(rows, width).tolist()
-    probability_list = _rounded(probabilities).view(rows, width).tolist()
-    pairs = [
-        tuple(zip(row, row_p, strict=True))
-        for row, row_p in zip(ids_list, probability_list, strict=True)
+    parts = [
+        part.flatten()
+        for part in ops.confidence(logits, mask_token_id, noise, alternatives, impl)
     ]
-    mass_lists = _rounded(masses).view(mass.shape).tolist() if mass is not None else []
-    return chosen.long().tolist(), _rounded(sure).tolist(), pairs, mass_lists
+    if mass is not None:
+        parts.append(mass.flatten())
+    dtype = wide(logits.dtype)
+    return torch.cat([part.to(dtype) for part in parts])
 
 
-def _rounded(values: Tensor) -> Tensor:
-    return values.clamp(0.0, 1.0).round(decimals=DIGITS)
+@dataclass(frozen=True)
+class Choice:
+    """What `choose` put together, taken apart on the host.
+
+    tokens [P] and confidences [P] as lists; alternatives [P] tuples of (token, probability);
+    mass [B, K] fp64 array. Numbers are rounded to 6 digits.
+    """
+
+    tokens: list[int]
+    confidences: list[float]
+    alternatives: list[tuple[tuple[int, float], ...]]
+    mass: np.ndarray
+
+
+def read_choice(flat: np.ndarray, rows: int, alternatives: int, mass: tuple[int, int]) -> Choice:
+    """Take `choose`'s tensor apart; `mass` is the mass's shape, (0, 0) where none was asked."""
+    ends = np.cumsum([rows, rows, rows * alternatives, rows * alternatives])
+    tokens, confidences, other, other_p, masses = np.split(flat, ends)
+    pairs: list[tuple[tuple[int, float], ...]] = [()] * rows
+    if alternatives:
+        ids = other.astype(np.int64).reshape(rows, alternatives).tolist()
+        shares = _rounded(other_p).reshape(rows, alternatives).tolist()
+        pairs = [tuple(zip(*both, strict=True)) for both in zip(ids, shares, strict=True)]
+    return Choice(
+        tokens.astype(np.int64).tolist(),
+        _rounded(confidences).tolist(),
+        pairs,
+        _rounded(masses).reshape(mass),
+    )
+
+
+def rank_mass(mass: np.ndarray, queries: Sequence[Query]) -> list[Mass | None]:
+    """What each query wants of the mass [B, K], as `Mass.of` would rank it.
+
+    Ranked as whole numbers: millionths, then the position, so that ties are settled exactly.
+    """
+    if not mass.size:
+        return [None] * len(queries)
+    count, keys = len(queries), mass.shape[1]
+    mass = mass[:count]
+    decided = np.zeros((count, keys), bool)
+    for number, query in enumerate(queries):
+        decided[number, : len(query.decided)] = np.frombuffer(query.decided, np.uint8)
+    millionths = np.where(decided, np.rint(mass * 10**DIGITS), -1.0).astype(np.int64)
+    ranks = millionths * (1 << 24) + np.arange(keys)[::-1]
+    top = min(keys, max(1, *(query.top for query in queries)))
+    best = np.sort(np.partition(ranks, keys - top, axis=1)[:, keys - top :], axis=1)[:, ::-1]
+    positions = keys - 1 - best % (1 << 24)
+    shares = np.take_along_axis(mass, positions, axis=1)
+    totals = np.where(decided, millionths, 0).sum(axis=1) / 10**DIGITS
+    counts = decided.sum(axis=1)
+    ranked: list[Mass | None] = []
+    for number, query in enumerate(queries):
+        if not query.wants_mass:
+            ranked.append(None)
+            continue
+        own = min(query.top, int(counts[number]))
+        pairs = zip(
+            positions[number, :own].tolist(), shares[number, :own].tolist(), strict=True
+        )
+        values = mass[number, : query.length].data
+        total = round(min(1.0, float(totals[number])), DIGITS)
+        ranked.append(Mass(values, tuple(pairs), total))
+    return ranked
+
+
+def _rounded(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float64).clip(0.0, 1.0).round(DIGITS)

@@ -7,11 +7,11 @@ state a row sees is worked out from the cache slots that are visible to it, by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flash_dllm.engine_protocol import SessionRequest
-from flash_dllm.query import Prediction, Query, Role, visible_slots
+from flash_dllm.query import Mass, Prediction, Query, Role, visible_slots
 from flash_dllm.trace import ModelInfo
 
 
@@ -80,13 +80,16 @@ class ScriptedSession:
     def release(self, handle: int) -> None:
         self._slots[handle] = {}
 
+    def close(self) -> None:
+        self._slots.clear()
+
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         slots = self._slots[handle]
         for source, target in moves:
             slots[target] = slots[source]
 
-    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
-        return [self._answer(self._slots[handle], query) for handle, query in queries]
+    def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
+        return lambda: [self._answer(self._slots[handle], query) for handle, query in queries]
 
     def _answer(self, slots: dict[int, tuple[int, int]], query: Query) -> Prediction:
         for token, position, slot in zip(
@@ -105,11 +108,12 @@ class ScriptedSession:
             text, confidence = table[state, position]
             tokens.append(script.vocabulary.index(text))
             confidences.append(confidence)
-        mass: list[float] = []
+        mass = None
         if query.wants_mass:
             state = self.state(slots, query, query.predict[0])
             shares = script.mass.get(state, {})
-            mass = [shares.get(position, 0.0) for position in range(query.length)]
+            values = [shares.get(position, 0.0) for position in range(query.length)]
+            mass = Mass.of(values, query.decided, query.top)
         alternatives: list[tuple[tuple[int, float], ...]] = [
             ((token, confidence),)
             for token, confidence in zip(tokens, confidences, strict=True)

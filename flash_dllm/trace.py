@@ -7,6 +7,7 @@ JSON in and out lives in `trace_json.py`.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -98,12 +99,15 @@ class PassRecord:
     rows       query rows in this pass
     predicted  rows whose logits were computed
     seconds    wall time of the launch that answered it (shared by the sequences of a batch)
+    route      how it ran, where there was a choice: "graph" or "eager", and the kernel that
+               projected queries, keys and values, e.g. "graph, rope_cache"
     """
 
     kind: str
     rows: int
     predicted: int
     seconds: float = 0.0
+    route: str = ""
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ class StepTrace:
         """The passes that decoding needed; those of an audit are left out of every count."""
         return tuple(record for record in self.passes if record.kind != "audit")
 
-    @property
+    @cached_property
     def accepted(self) -> tuple[tuple[int, int], ...]:
         """(position, token) pairs that this step commits, in acceptance order."""
         return tuple(
@@ -255,6 +259,11 @@ class DecodeTrace:
     def seconds(self) -> float:
         """Wall time of all passes."""
         return sum(record.seconds for record in self._counted)
+
+    @property
+    def routes(self) -> dict[str, int]:
+        """How many passes ran which way, the commonest first; empty where there was no choice."""
+        return dict(Counter(r.route for r in self._counted if r.route).most_common())
 
     @property
     def verified(self) -> int:

@@ -73,6 +73,10 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
     tree = asdict(trace)
     for name in ("strategy", "cache", "config"):
         tree[name] = dict(sorted(tree[name].items()))
+    for step in tree["steps"]:
+        for record in step["passes"]:
+            if not record["route"]:
+                del record["route"]  # there was no choice
     tree["token_texts"] = {str(token): s for token, s in sorted(tree["token_texts"].items())}
     return tree
 

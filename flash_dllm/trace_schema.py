@@ -145,10 +145,12 @@ def step_reader(vocab_size: int, length: int) -> Reader:
     )
     forward = record(
         PassRecord,
+        optional=("route",),
         kind=choice(*PASS_KINDS),
         rows=COUNT,
         predicted=COUNT,
         seconds=number(0, 1e9),
+        route=LABEL,
     )
     return record(
         StepTrace,

@@ -6,17 +6,60 @@ never answered by another implementation. Tolerances of a kernel stand here, bes
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
+
+import torch
 from torch import Tensor
 
-from kernels import reference
+from kernels import reference, routes
+from kernels.reference import HeadNorms
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
+# attention and its mass: error against fp64, in multiples of plain torch's in the same dtype
+ATTENTION_TOLERANCE = 2.0
+
+
+def tolerated_error(torch_error: float, truth_norm: float, dtype: torch.dtype) -> float:
+    """How far ‖kernel - truth‖ may go, the truth taken in fp64: twice plain torch's in this dtype.
+
+    Never less than one rounding of everything, as torch may be right by luck on a few numbers; in
+    fp32 four, as a GPU's quick exponential and reciprocal root are good to that.
+    """
+    roundings = 4 if dtype == torch.float32 else 1
+    return max(2 * torch_error, roundings * torch.finfo(dtype).eps * truth_norm)
 
 
 def available_impls(device: str) -> tuple[str, ...]:
-    """The implementations that can run on a device type ("cpu", "cuda", "mps")."""
-    return ("torch",)
+    """The implementations that can run on a device type ("cpu", "cuda", "mps").
+
+    Triton needs Linux, its package and a GPU of compute capability 7.5 or more; its interpreter
+    (TRITON_INTERPRET=1, for tests) also runs on the CPU.
+    """
+    return IMPLS if _why_no_triton(device) is None else ("torch",)
+
+
+def _why_no_triton(device: str) -> str | None:
+    """Why impl="triton" can't run on this device type, or None if it can. Imports nothing."""
+    if sys.platform != "linux":
+        return "needs Linux"
+    if importlib.util.find_spec("triton") is None:
+        return "needs the package triton"
+    if device == "cpu" and _is_interpreted():
+        return None
+    if device != "cuda" or not torch.cuda.is_available():
+        return "needs a CUDA device"
+    capability = torch.cuda.get_device_capability()
+    if capability < (7, 5):
+        return f"needs compute capability 7.5 or more, and this GPU has {capability}"
+    return None
+
+
+def _is_interpreted() -> bool:
+    """Whether Triton runs kernels in its interpreter; the variable is Triton's own."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def resolve_impl(impl: str, device: str) -> str:
@@ -27,51 +70,108 @@ def resolve_impl(impl: str, device: str) -> str:
     """
     if impl not in ("auto", *IMPLS):
         raise ValueError(f"impl must be one of auto, {', '.join(IMPLS)}, got {impl!r}")
-    available = available_impls(device)
-    if impl == "auto":
-        return available[-1]
-    if impl not in available:
-        raise RuntimeError(
-            f"impl={impl!r} is not available on {device}; use impl='torch' on this machine"
-        )
+    if impl == "torch":
+        return impl
+    reason = _why_no_triton(device)
+    if impl == "auto":  # the interpreter is for tests, nobody's first choice
+        return "triton" if reason is None and device == "cuda" else "torch"
+    if reason is not None:
+        raise RuntimeError(f"impl='triton' {reason}; use impl='torch' on this machine")
     return impl
 
 
-def rms_norm(hidden: Tensor, weight: Tensor, eps: float, impl: str) -> Tensor:
-    """See `reference.rms_norm`."""
-    if hidden.shape[-1:] != weight.shape:
-        raise ValueError(f"rms_norm: weight {tuple(weight.shape)} does not fit {hidden.shape}")
+def rms_norm(
+    hidden: Tensor, weight: Tensor, eps: float, impl: str, upcoming: Tensor | None = None
+) -> Tensor:
+    """See `reference.rms_norm`.
+
+    `upcoming` here and below is the weight of the product that comes next: a kernel may ask for
+    part of it ahead. It changes no result.
+    """
+    _check_norm("rms_norm", hidden, weight)
     match impl:
         case "torch":
             return reference.rms_norm(hidden, weight, eps)
+        case "triton":
+            from kernels import rms_norm as kernel
+            from kernels.prefetch import hint
+
+            return kernel.rms_norm(hidden, weight, eps, hint(upcoming, len(hidden)))
     raise _no_kernel("rms_norm", impl)
+
+
+def add_rms_norm(
+    hidden: Tensor,
+    branch: Tensor,
+    weight: Tensor,
+    eps: float,
+    impl: str,
+    rows: Tensor | None = None,
+    upcoming: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """See `reference.add_rms_norm`."""
+    _check_norm("add_rms_norm", hidden, weight)
+    if hidden.ndim != 2 or branch.ndim not in (2, 3) or branch.shape[-2:] != hidden.shape:
+        raise ValueError(
+            f"add_rms_norm: branch {tuple(branch.shape)} does not fit hidden {tuple(hidden.shape)}"
+        )
+    match impl:
+        case "torch":
+            return reference.add_rms_norm(hidden, branch, weight, eps, rows)
+        case "triton":
+            from kernels import rms_norm as kernel
+            from kernels.prefetch import hint
+
+            ahead = hint(upcoming, len(hidden if rows is None else rows))
+            return kernel.add_rms_norm(hidden, branch, weight, eps, rows, ahead)
+    raise _no_kernel("add_rms_norm", impl)
 
 
 def project_and_cache(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor | None,
+    head_norms: HeadNorms | None,
     cos: Tensor,
     sin: Tensor,
+    positions: Tensor,
     slots: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
     n_heads: int,
     impl: str,
+    route: str = "auto",
+    upcoming: Tensor | None = None,
 ) -> Tensor:
-    """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place."""
+    """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place.
+
+    `route` chooses between the two ways of impl="triton"; what "auto" runs says
+    `routes.qkv_route`.
+    """
     n_kv_heads, head_dim = key_cache.shape[1:]
     expected = ((n_heads + 2 * n_kv_heads) * head_dim, hidden.shape[1])
-    if tuple(weight.shape) != expected or len(slots) != len(hidden):
+    if tuple(weight.shape) != expected or not len(slots) == len(positions) == len(hidden):
         raise ValueError(
-            f"project_and_cache: weight must be {expected} and slots {len(hidden)} long, got "
-            f"{tuple(weight.shape)} and {len(slots)}"
+            f"project_and_cache: weight must be {expected}, positions and slots {len(hidden)} "
+            f"long, got {tuple(weight.shape)}, {len(positions)} and {len(slots)}"
         )
     match impl:
         case "torch":
             return reference.project_and_cache(
-                hidden, weight, bias, cos, sin, slots, key_cache, value_cache, n_heads
+                hidden, weight, bias, head_norms, cos, sin, positions, slots,
+                key_cache, value_cache, n_heads,
             )
+        case "triton":
+            rest = (bias, head_norms, cos, sin, positions, slots, key_cache, value_cache, n_heads)
+            if routes.qkv_route(len(hidden), head_dim, hidden.device, route) == routes.FUSED_QKV:
+                from kernels.fused_qkv import fused_qkv
+
+                return fused_qkv(hidden, weight, *rest)
+            from kernels.prefetch import hint
+            from kernels.rope_cache import rope_cache
+
+            qkv = linear(hidden, weight, impl)
+            return rope_cache(qkv, *rest, hint(upcoming, len(hidden)))
     raise _no_kernel("project_and_cache", impl)
 
 
@@ -87,6 +187,10 @@ def scheduled_attention(
     match impl:
         case "torch":
             return reference.scheduled_attention(q, key_cache, value_cache, schedule)
+        case "triton":
+            from kernels import scheduled_attention as kernel
+
+            return kernel.scheduled_attention(q, key_cache, value_cache, schedule)
     raise _no_kernel("scheduled_attention", impl)
 
 
@@ -97,11 +201,61 @@ def attention_mass(
     match impl:
         case "torch":
             return reference.attention_mass(q, lse, key_cache, schedule)
+        case "triton":
+            from kernels import attention_mass as kernel
+
+            return kernel.attention_mass(q, lse, key_cache, schedule)
     raise _no_kernel("attention_mass", impl)
 
 
-def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
-    """See `reference.swiglu`."""
+def add_attention_mass(
+    q: Tensor, lse: Tensor, key_cache: Tensor, schedule: Schedule, total: Tensor, impl: str
+) -> None:
+    """See `reference.add_attention_mass`; writes `total` in place."""
+    expected = (len(schedule.key_count_B), key_cache.shape[1], schedule.key_slots_BK.shape[1])
+    if tuple(total.shape) != expected or not total.is_contiguous():
+        raise ValueError(
+            f"add_attention_mass: total must be contiguous and {expected}, got "
+            f"{tuple(total.shape)}, strides {total.stride()}"
+        )
+    match impl:
+        case "torch":
+            return reference.add_attention_mass(q, lse, key_cache, schedule, total)
+        case "triton":
+            from kernels import attention_mass as kernel
+
+            return kernel.add_attention_mass(q, lse, key_cache, schedule, total)
+    raise _no_kernel("add_attention_mass", impl)
+
+
+def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -> Tensor:
+    """See `reference.linear`.
+
+    With `may_split` the result may also be the fp32 parts [S, R, N] whose sum it is, for
+    `add_rms_norm`, which adds them up at no cost.
+    """
+    if hidden.shape[-1] != weight.shape[1]:
+        raise ValueError(
+            f"linear: hidden {tuple(hidden.shape)} does not fit weight {tuple(weight.shape)}"
+        )
+    match impl:
+        case "torch":
+            return reference.linear(hidden, weight)
+        case "triton":
+            tile = routes.product_tile(len(hidden), weight)
+            if tile is None:
+                return reference.linear(hidden, weight)
+            from kernels.skinny_gemm import skinny_gemm, skinny_parts
+
+            is_split = may_split and tile.splits > 1
+            return (skinny_parts if is_split else skinny_gemm)(hidden, weight, tile)
+    raise _no_kernel("linear", impl)
+
+
+def swiglu(
+    hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str, may_split: bool = False
+) -> Tensor:
+    """See `reference.swiglu`; `may_split` as in `linear`."""
     if gate_up.shape[0] != 2 * down.shape[1]:
         raise ValueError(
             f"swiglu: gate_up {tuple(gate_up.shape)} does not fit down {tuple(down.shape)}"
@@ -109,6 +263,18 @@ def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
     match impl:
         case "torch":
             return reference.swiglu(hidden, gate_up, down)
+        case "triton":
+            tile = routes.product_tile(len(hidden), gate_up, is_gated=True)
+            if tile is not None:
+                from kernels.skinny_gemm import skinny_gemm
+
+                gated = skinny_gemm(hidden, gate_up, tile, is_gated=True)
+            else:
+                from kernels.prefetch import hint
+                from kernels.swiglu import swiglu as kernel
+
+                gated = kernel(linear(hidden, gate_up, impl), hint(down, len(hidden)))
+            return linear(gated, down, impl, may_split)
     raise _no_kernel("swiglu", impl)
 
 
@@ -119,7 +285,16 @@ def confidence(
     match impl:
         case "torch":
             return reference.confidence(logits, excluded_id, noise, alternatives)
+        case "triton":
+            from kernels import confidence as kernel
+
+            return kernel.confidence(logits, excluded_id, noise, alternatives)
     raise _no_kernel("confidence", impl)
+
+
+def _check_norm(operation: str, hidden: Tensor, weight: Tensor) -> None:
+    if hidden.shape[-1:] != weight.shape:
+        raise ValueError(f"{operation}: weight {tuple(weight.shape)} does not fit {hidden.shape}")
 
 
 def _no_kernel(operation: str, impl: str) -> ValueError:

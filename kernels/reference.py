@@ -8,12 +8,21 @@ Statistics are taken in fp32, or in fp64 when the input is fp64.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.schedule import Schedule
+
+
+class HeadNorms(NamedTuple):
+    """RMS norm of every query and key head before the rotation: weights q, k [E]."""
+
+    q: Tensor
+    k: Tensor
+    eps: float
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -29,6 +38,29 @@ def rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
     x = hidden.to(wide(hidden.dtype))
     x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + eps)
     return x.to(hidden.dtype) * weight
+
+
+def add_rms_norm(
+    hidden: Tensor,
+    branch: Tensor,
+    weight: Tensor,
+    eps: float,
+    rows: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """The residual addition and the norm behind it: (hidden + branch, its rms_norm).
+
+    hidden  [R, D] any float
+    branch  [R, D], or [S, R, D] in at least fp32: parts whose sum it is (of a split product)
+    weight  [D]
+    rows    [P] int64; only these rows, in this order, or None for all
+    The sum is rounded to hidden's dtype before it is normed.
+    """
+    if branch.ndim > hidden.ndim:
+        branch = branch.sum(0).to(hidden.dtype)
+    if rows is not None:
+        hidden, branch = hidden[rows], branch[rows]
+    total = hidden + branch
+    return total, rms_norm(total, weight, eps)
 
 
 def rotate(x_RHE: Tensor, cos_RE: Tensor, sin_RE: Tensor) -> Tensor:
@@ -47,8 +79,10 @@ def project_and_cache(
     hidden_RD: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    cos_RE: Tensor,
-    sin_RE: Tensor,
+    head_norms: HeadNorms | None,
+    cos: Tensor,
+    sin: Tensor,
+    positions_R: Tensor,
     slots_R: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
@@ -58,18 +92,43 @@ def project_and_cache(
 
     hidden_RD    [R, D]            normed
     weight       [(H + 2G)·E, D]   q, k and v stacked; bias likewise or None
+    head_norms   weights of the norms of query and key heads, or None
+    cos, sin     [positions, E/2]  rotary tables in fp32 or fp64
+    positions_R  [R] int64         each row's place in the text
     slots_R      [R] int64         where each row's K and V go; -1 drops the row
     key_cache, value_cache  [slots, G, E]   written in place
     Returns      q [R, H, E], rotated, in hidden's dtype.
     """
     n_kv_heads, head_dim = key_cache.shape[1:]
-    qkv = F.linear(hidden_RD, weight, bias).view(len(hidden_RD), -1, head_dim)
+    all_heads = n_heads + 2 * n_kv_heads
+    qkv = F.linear(hidden_RD, weight, bias).view(len(hidden_RD), all_heads, head_dim)
     q, k, v = qkv.split((n_heads, n_kv_heads, n_kv_heads), dim=1)
-    qk = rotate(qkv[:, : n_heads + n_kv_heads], cos_RE, sin_RE)
+    if head_norms is None:
+        qk = qkv[:, : n_heads + n_kv_heads]
+    else:
+        q = rms_norm(q, head_norms.q, head_norms.eps)
+        k = rms_norm(k, head_norms.k, head_norms.eps)
+        qk = torch.cat((q, k), dim=1)
+    qk = rotate(qk, cos[positions_R], sin[positions_R])
     q, k = qk[:, :n_heads], qk[:, n_heads:]
-    key_cache.index_copy_(0, slots_R, k)
-    value_cache.index_copy_(0, slots_R, v)
+    if len(slots_R):
+        _store(slots_R, (key_cache, k), (value_cache, v))
     return q
+
+
+def _store(slots_R: Tensor, *caches_and_rows: tuple[Tensor, Tensor]) -> None:
+    """Write rows to their slots, dropping those of slot -1, without waiting for the device.
+
+    A dropped row repeats the row of the highest slot, so no slot is written with two values. If
+    every row is dropped, slot 0 is written with what it holds.
+    """
+    highest, row = slots_R.max(0, keepdim=True)
+    is_dropped = slots_R < 0
+    slots = torch.where(is_dropped, highest.clamp(min=0), slots_R)
+    for cache, rows_RGE in caches_and_rows:
+        stand_in = torch.where(highest < 0, cache[0], rows_RGE.index_select(0, row))
+        rows = torch.where(is_dropped[:, None, None], stand_in, rows_RGE)
+        cache.index_copy_(0, slots, rows)
 
 
 def scheduled_attention(
@@ -105,8 +164,24 @@ def attention_mass(
     Probabilities come back from the saved log-sum-exp. Each sequence's row sums to 1 (the mass
     rows of a draft pass see every slot), or to 0 where it wants none.
     """
+    return _mass_by_kv_head(q_RHE, lse_RH, key_cache, schedule).sum(1) / q_RHE.shape[1]
+
+
+def add_attention_mass(
+    q_RHE: Tensor, lse_RH: Tensor, key_cache: Tensor, schedule: Schedule, total_BGK: Tensor
+) -> None:
+    """Add one layer's mass to `total_BGK` (fp32, or fp64 as q), summed over a kv head's queries.
+
+    After L layers, `total.sum(1) / (H · L)` is the mean of their `attention_mass`.
+    """
+    total_BGK += _mass_by_kv_head(q_RHE, lse_RH, key_cache, schedule)
+
+
+def _mass_by_kv_head(
+    q_RHE: Tensor, lse_RH: Tensor, key_cache: Tensor, schedule: Schedule
+) -> Tensor:
+    """[B, G, K]: weighted over the wanted rows, summed over the query heads of a kv head."""
     assert schedule.mass_rows_BP is not None and schedule.mass_weight_BP is not None
-    n_heads = q_RHE.shape[1]
     n_kv_heads = key_cache.shape[1]
     rows_BP = schedule.mass_rows_BP
     batch, wanted = rows_BP.shape
@@ -116,8 +191,8 @@ def attention_mass(
     keys = torch.arange(scores.shape[-1], device=scores.device)
     is_key = keys < schedule.key_count_B[:, None]
     probability = (scores - lse).exp_().masked_fill_(~is_key[:, None, None, :], 0.0)
-    by_row = probability.view(batch, n_heads, wanted, -1).sum(1)  # [B, P, K]
-    return torch.einsum("bpk,bp->bk", by_row, schedule.mass_weight_BP.to(by_row.dtype)) / n_heads
+    by_row = probability.view(batch, n_kv_heads, -1, wanted, scores.shape[-1]).sum(2)
+    return torch.einsum("bgpk,bp->bgk", by_row, schedule.mass_weight_BP.to(by_row.dtype))
 
 
 def _scores(q_RHE: Tensor, key_cache: Tensor, schedule: Schedule, rows_BW: Tensor) -> Tensor:
@@ -137,6 +212,11 @@ def _unpad(x: Tensor, schedule: Schedule, n_heads: int) -> Tensor:
     batch, width = schedule.rows_BW.shape
     x = x.view(batch, n_heads, width, -1).transpose(1, 2).reshape(batch * width, n_heads, -1)
     return x[schedule.padded_R] if schedule.is_padded else x
+
+
+def linear(hidden_RD: Tensor, weight: Tensor) -> Tensor:
+    """hidden [R, K] times weight [N, K] transposed: [R, N]."""
+    return F.linear(hidden_RD, weight)
 
 
 def swiglu(hidden_RD: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:

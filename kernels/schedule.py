@@ -1,7 +1,8 @@
 """Who attends to what in one pass, as small integers per row and per key.
 
 Legend of shape letters: R rows of the pass, B sequences, W rows of the longest sequence, K keys
-of the longest sequence, P rows whose attention mass is wanted (longest sequence).
+of the longest sequence, P rows whose attention mass is wanted (longest sequence), N query
+blocks, T tiles of `MASK_TILE` keys.
 """
 
 from __future__ import annotations
@@ -13,11 +14,77 @@ import torch
 from torch import Tensor
 
 SLOT, DRAFT_VIEW, MASK_VIEW = 0, 1, 2
+PAGE = 16  # slots that stand side by side in the cache
+MASK_TILE = 64  # keys that share one entry of `key_mixed_BT`
+TAIL_ROWS = 16  # the part of a 144-row tile beyond its first 128
+ALWAYS = 2**31 - 1  # the end of an interval that never ends
+_TILE_ROWS = (16, 32, 64, 128, 128 + TAIL_ROWS)
+
+
+def block_sizes(group: int) -> dict[int, int]:
+    """Rows per query block → rows of the kernel's tile, for `group` query heads per kv head.
+
+    The heads of a group stand in one tile, so a block holds fewer rows than its tile.
+
+    >>> block_sizes(1)
+    {16: 16, 32: 32, 64: 64, 128: 128, 144: 144}
+    >>> block_sizes(7)
+    {2: 16, 4: 32, 9: 64, 18: 128, 20: 144}
+    """
+    if not 1 <= group <= 128:
+        raise ValueError(f"a kv head must serve 1 to 128 query heads, got {group}")
+    sizes = {}
+    for rows in _TILE_ROWS:
+        if rows > 128 and group > TAIL_ROWS:
+            continue  # the tail could not hold one row
+        size = min(rows, 128) // group + max(rows - 128, 0) // group
+        if size:
+            sizes[size] = rows
+    return sizes
+
+
+def best_block_size(width: int, group: int) -> int:
+    """Rows per query block for passes whose longest sequence has `width` rows.
+
+    The smallest block that holds them; beyond 128 tile rows, blocks with or without the tail of
+    16, which costs a quarter of a tile, whichever is cheaper.
+
+    >>> [best_block_size(width, 1) for width in (1, 32, 63, 100, 144, 200, 272, 1536)]
+    [16, 32, 64, 128, 144, 128, 144, 128]
+    """
+    sizes = block_sizes(group)
+    plain = [size for size, rows in sizes.items() if rows <= 128]
+    fitting = [size for size in plain if width <= size]
+    if fitting:
+        return fitting[0]
+    with_tail = max(sizes)
+    is_cheaper = with_tail > plain[-1] and 5 * -(-width // with_tail) < 4 * -(-width // plain[-1])
+    return with_tail if is_cheaper else plain[-1]
+
+
+def tile_rows(block_size: int, group: int) -> int:
+    """Rows of the kernel's tile for a block size; ValueError for one that no tile has."""
+    sizes = block_sizes(group)
+    if block_size not in sizes:
+        raise ValueError(
+            f"query blocks must hold one of {sorted(sizes)} rows when {group} query heads share "
+            f"a kv head, got {block_size}; pack the queries with group={group}"
+        )
+    return sizes[block_size]
+
+
+def most_blocks(rows: int, sequences: int, block_size: int) -> int:
+    """The most query blocks that `rows` rows of `sequences` sequences can need.
+
+    >>> most_blocks(144, 1, 144), most_blocks(145, 2, 144)
+    (1, 2)
+    """
+    return sequences + (rows - sequences) // block_size
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Ragged rows against a flat cache. All tensors are int64 on the model's device.
+    """Ragged rows against a flat cache. Tensors are on the model's device, int64 at first.
 
     rows_BW      row numbers of each sequence, padded with 0
     row_count_B  how many of them are real
@@ -31,6 +98,17 @@ class Schedule:
     has_views                  whether any of the four lines above matters in this pass
     is_padded                  whether sequences differ in rows or keys
     mass_rows_BP, mass_weight_BP  rows whose attention is averaged and their weights (0 = padding)
+
+    For the kernels, all int32. The rows of a sequence stand side by side, in blocks:
+    block_size   rows per query block, one of `block_sizes`
+    block_sequence, block_first, block_rows [N]  its sequence, first row and number of rows;
+                 blocks of 0 rows are padding. Every row of the pass stands in one block
+    page_table_BN  pages of `PAGE` slots: key k is slot page[k // PAGE] · PAGE + k % PAGE
+    row_code_R   2 · rank, and 1 more for a draft view
+    key_from_BK, key_until_BK  a row sees a key if from <= code < until, or if it is key_row;
+                 None in a pass without views
+    key_mixed_BT 1 where one of `MASK_TILE` keys is hidden from some row or doesn't exist; an
+                 even number of tiles; None in a pass without views
     """
 
     rows_BW: Tensor
@@ -46,6 +124,15 @@ class Schedule:
     key_row_BK: Tensor
     has_views: bool
     is_padded: bool
+    block_size: int
+    block_sequence: Tensor
+    block_first: Tensor
+    block_rows: Tensor
+    page_table_BN: Tensor
+    row_code_R: Tensor
+    key_from_BK: Tensor | None = None
+    key_until_BK: Tensor | None = None
+    key_mixed_BT: Tensor | None = None
     mass_rows_BP: Tensor | None = None
     mass_weight_BP: Tensor | None = None
 

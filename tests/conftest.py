@@ -2,8 +2,11 @@
 
 import os
 
-# the kernels' interpreter must be chosen before they are imported
-os.environ.setdefault("TRITON_INTERPRET", "1")
+import torch
+
+# without a GPU, Triton's interpreter; it must be chosen before the kernels are imported
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import pytest

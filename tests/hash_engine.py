@@ -8,11 +8,11 @@ draft and mask view often agree; confidences come in steps of 0.01, so that ties
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flash_dllm.engine_protocol import SessionRequest
-from flash_dllm.query import Prediction, Query, visible_slots
+from flash_dllm.query import Mass, Prediction, Query, visible_slots
 from flash_dllm.trace import ModelInfo
 
 VOCAB_SIZE = 50
@@ -78,13 +78,16 @@ class HashSession:
     def release(self, handle: int) -> None:
         self._slots[handle] = {}
 
+    def close(self) -> None:
+        self._slots.clear()
+
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         slots = self._slots[handle]
         for source, target in moves:
             slots[target] = slots[source]
 
-    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
-        return [self._answer(handle, query) for handle, query in queries]
+    def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
+        return lambda: [self._answer(handle, query) for handle, query in queries]
 
     def _answer(self, handle: int, query: Query) -> Prediction:
         slots = self._slots[handle]
@@ -101,7 +104,7 @@ class HashSession:
             [token for token, _ in pairs],
             [confidence for _, confidence in pairs],
             [self._alternatives(*pair) for pair in pairs],
-            self._mass(seen[0]) if query.wants_mass else [],
+            Mass.of(self._mass(seen[0]), query.decided, query.top) if query.wants_mass else None,
         )
 
     def _alternatives(self, token: int, confidence: float) -> tuple[tuple[int, float], ...]:

@@ -129,7 +129,10 @@ def test_raw_text_leaves_the_template_out(capsys, small, tmp_path):
     ],
     ids=lambda value: " ".join(value)[:30] if isinstance(value, list) else None,
 )
-def test_a_mistake_is_one_sentence_and_exit_code_2(capsys, small_folder, arguments, says):
+def test_a_mistake_is_one_sentence_and_exit_code_2(
+    capsys, small_folder, monkeypatch, arguments, says
+):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)  # it would let Triton run on the CPU
     if "--model" not in arguments:
         arguments = [*arguments, "--model", str(small_folder)]
     if "--device" not in arguments:

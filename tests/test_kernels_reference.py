@@ -1,6 +1,8 @@
 """The torch truths against plain formulas, on awkward shapes."""
 
+import importlib.util
 import math
+import sys
 
 import pytest
 import torch
@@ -36,8 +38,9 @@ def test_projection_writes_exactly_the_given_slots(rows, kv_heads):
     keys = torch.full((2 * rows, kv_heads, size), math.nan, dtype=torch.float64)
     values = keys.clone()
     cos, sin = torch.ones(rows, size // 2).double(), torch.zeros(rows, size // 2).double()
+    positions = torch.arange(rows)
     q = ops.project_and_cache(
-        hidden, weight, None, cos, sin, slots, keys, values, heads, "torch"
+        hidden, weight, None, None, cos, sin, positions, slots, keys, values, heads, "torch"
     )
     expected = (hidden @ weight.T).view(rows, -1, size)
     torch.testing.assert_close(q, expected[:, :heads])
@@ -117,9 +120,38 @@ def test_noise_moves_the_choice_but_not_the_reported_probability():
     assert sure.tolist() == pytest.approx([1 / (1 + math.e)])
 
 
-def test_an_unknown_or_absent_implementation_is_refused():
+def test_an_unknown_or_absent_implementation_is_refused(monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     with pytest.raises(ValueError, match="impl must be one of"):
         ops.resolve_impl("cuda", "cpu")
-    with pytest.raises(RuntimeError, match="use impl='torch'"):
+    with pytest.raises(RuntimeError, match="needs a CUDA device; use impl='torch'"):
         ops.resolve_impl("triton", "cpu")
+    assert ops.available_impls("cpu") == ("torch",)
     assert ops.resolve_impl("auto", "cpu") == "torch"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton has packages for Linux only")
+def test_the_interpreter_lets_triton_run_on_a_cpu_but_auto_never_takes_it(monkeypatch):
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert ops.resolve_impl("triton", "cpu") == "triton"
+    assert ops.resolve_impl("auto", "cpu") == "torch"
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_triton_off_linux_is_one_sentence_and_auto_is_torch(monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    assert ops.available_impls("cuda") == ("torch",)
+    with pytest.raises(RuntimeError, match="needs Linux; use impl='torch'"):
+        ops.resolve_impl("triton", "cuda")
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"), [((7, 0), ("torch",)), ((7, 5), ("torch", "triton"))]
+)
+def test_triton_needs_compute_capability_seven_and_a_half(monkeypatch, capability, expected):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    assert ops.available_impls("cuda") == expected
+    assert ops.resolve_impl("auto", "cuda") == expected[-1]

@@ -12,10 +12,13 @@ ROOT = Path(__file__).resolve().parents[1]
 RULES = {
     "flash_dllm/models/tokenizer.py": {"transformers"},
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
-    "flash_dllm/engine.py": {"flash_dllm", "torch"},
+    "flash_dllm/engine.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/cache.py": {"torch"},
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
-    "flash_dllm/sampling.py": {"kernels", "torch"},
+    "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},
+    "flash_dllm/graphs.py": {"torch"},
+    "flash_dllm/memory.py": {"flash_dllm", "torch"},
+    "flash_dllm/workspace.py": {"flash_dllm", "numpy", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
     "flash_dllm": {"flash_dllm"},
@@ -35,11 +38,13 @@ PLAIN = {
     "flash_dllm/trace_replay.py", "flash_dllm/json_reader.py", "flash_dllm/rejudge.py",
     "flash_dllm/query.py", "flash_dllm/acceptance.py", "flash_dllm/canvas.py",
     "flash_dllm/tracking.py", "flash_dllm/config.py", "flash_dllm/settings.py",
-    "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/scripted.py",
+    "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/pass_sizes.py",
+    "flash_dllm/scripted.py",
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
 ROWS = {"flash_dllm.engine", "flash_dllm.cache", "flash_dllm.packing", "flash_dllm.sampling",
-        "flash_dllm.models", "flash_dllm.cli"}  # fmt: skip
+        "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.memory", "flash_dllm.models",
+        "flash_dllm.cli"}  # fmt: skip
 
 
 def sources():

@@ -38,8 +38,8 @@ def opened(engine, canvas):
 
 
 def logits_of(engine, session, handle, query):
-    packed = pack([(handle, query)], session._cache.table, engine.model.device)
-    return engine.model.forward(packed, session._cache)[0]
+    packed = pack([(handle, query)], session.cache.table, engine.model.device)
+    return engine.model.forward(packed, session.cache)[0]
 
 
 def packed_logits(engine, canvas, searched=SEARCHED):

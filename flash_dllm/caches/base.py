@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flash_dllm.canvas import Canvas
-from flash_dllm.query import DraftAsk, Query, Role, VerifyAsk
+from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
 
 @dataclass(frozen=True)
@@ -17,14 +17,14 @@ class StepFacts:
     canvas    after the commit
     accepted  positions committed in this step
     unwritten those of them whose cache entry still holds [MASK]
-    mass      attention mass per position from the draft pass, or () if it was not asked
+    mass      attention mass of the draft pass, or None if it was not asked
     was_full  whether the draft pass read every position
     """
 
     canvas: Canvas
     accepted: tuple[int, ...]
     unwritten: tuple[int, ...]
-    mass: list[float]
+    mass: Mass | None
     was_full: bool
 
 
@@ -54,7 +54,7 @@ class CachePolicy(ABC):
 
     @abstractmethod
     def verify(
-        self, memory, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: list[float]
+        self, memory, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: Mass | None
     ) -> Query:
         """The rows of a verify pass; `mass` is that of this step's draft pass."""
 
@@ -65,17 +65,20 @@ class CachePolicy(ABC):
 
 def full_query(canvas: Canvas, window: tuple[int, ...], mask_token_id: int) -> Query:
     """Every position as one row, predicted at the window."""
-    inside = set(window)
-    query = Query("full", canvas.length)
-    for position, token in enumerate(canvas.tokens):
-        if token is not None:
-            query.add(token, position, position, Role.CONTEXT)
-            continue
-        if position in inside:
-            query.predict.append(query.rows)
-        role = Role.WINDOW if position in inside else Role.FAR
-        query.add(mask_token_id, position, position, role)
-    return query
+    positions = list(range(canvas.length))
+    roles = [int(Role.CONTEXT if flag else Role.FAR) for flag in canvas.flags]
+    for position in window:
+        roles[position] = int(Role.WINDOW)
+    return Query(
+        "full",
+        canvas.length,
+        tokens=[mask_token_id if token is None else token for token in canvas.tokens],
+        positions=positions,
+        slots=list(positions),
+        roles=roles,
+        ranks=[0] * canvas.length,
+        predict=list(window),
+    )
 
 
 def verify_query(
@@ -90,18 +93,30 @@ def verify_query(
     Only the re-read positions and D write to their own slots; all views write to scratch slots,
     so that a rejected draft never touches the cache.
     """
-    query = Query("audit" if ask.is_dry else "verify", canvas.length)
-    for position in () if ask.is_dry else reread:
-        query.add(canvas.token(position), position, position, role)
-    for position, token in ask.decided:
-        query.add(token, position, position, Role.DECIDED)
-    scratch = canvas.length
-    for rank, (position, draft) in enumerate(ask.searched, 1):
-        query.searched[position] = rank
-        query.add(draft, position, scratch, Role.DRAFT_VIEW, rank)
-        scratch += 1
-    for rank, (position, _) in enumerate(ask.searched, 1):
-        query.predict.append(query.rows)
-        query.add(mask_token_id, position, scratch, Role.MASK_VIEW, rank)
-        scratch += 1
-    return query
+    reread = () if ask.is_dry else reread
+    own = [*reread, *(position for position, _ in ask.decided)]
+    searched = [position for position, _ in ask.searched]
+    length, count = canvas.length, len(searched)
+    ranks = list(range(1, count + 1))
+    rows = len(own) + 2 * count
+    return Query(
+        "audit" if ask.is_dry else "verify",
+        length,
+        tokens=[
+            *(canvas.token(position) for position in reread),
+            *(token for _, token in ask.decided),
+            *(draft for _, draft in ask.searched),
+            *[mask_token_id] * count,
+        ],
+        positions=[*own, *searched, *searched],
+        slots=[*own, *range(length, length + 2 * count)],
+        roles=[
+            *[int(role)] * len(reread),
+            *[int(Role.DECIDED)] * len(ask.decided),
+            *[int(Role.DRAFT_VIEW)] * count,
+            *[int(Role.MASK_VIEW)] * count,
+        ],
+        ranks=[*[0] * len(own), *ranks, *ranks],
+        predict=list(range(rows - count, rows)),
+        searched=dict(zip(searched, ranks, strict=True)),
+    )

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from flash_dllm.caches.base import CachePolicy, StepFacts, full_query, verify_query
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import check_ranges
-from flash_dllm.query import DraftAsk, Query, Role, VerifyAsk
+from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 from flash_dllm.tracking import cosine, next_tracked
 
 
 @dataclass(frozen=True)
 class FlashMemory:
-    """tracked: T_t; mass: of the last step; since_full: tokens committed since the last full
-    pass; is_due: whether the next draft pass must be a full one."""
+    """tracked: T_t; mass: of the last step, by position; since_full: tokens committed since the
+    last full pass; is_due: whether the next draft pass must be a full one."""
 
     tracked: tuple[int, ...] = ()
-    mass: tuple[float, ...] = ()
+    mass: Sequence[float] = ()
     since_full: int = 0
     is_due: bool = True
 
@@ -83,13 +84,22 @@ class FlashCache(CachePolicy):
         if memory.is_due:
             query = full_query(canvas, ask.window, mask_token_id)
         else:
-            query = Query("draft", canvas.length)
-            for position in sorted(memory.tracked):
-                query.add(canvas.token(position), position, position, Role.TRACKED)
-            for position in ask.window:
-                query.predict.append(query.rows)
-                query.add(mask_token_id, position, position, Role.WINDOW)
+            tracked = sorted(memory.tracked)
+            positions = [*tracked, *ask.window]
+            first, count = len(tracked), len(ask.window)
+            query = Query(
+                "draft",
+                canvas.length,
+                tokens=[*map(canvas.token, tracked), *[mask_token_id] * count],
+                positions=positions,
+                slots=list(positions),
+                roles=[*[int(Role.TRACKED)] * first, *[int(Role.WINDOW)] * count],
+                ranks=[0] * len(positions),
+                predict=list(range(first, len(positions))),
+            )
         query.wants_mass = True
+        query.decided = canvas.flags
+        query.top = self.track_size
         return query
 
     def verify(
@@ -98,33 +108,35 @@ class FlashCache(CachePolicy):
         canvas: Canvas,
         ask: VerifyAsk,
         mask_token_id: int,
-        mass: list[float],
+        mass: Mass | None,
     ) -> Query:
+        assert mass is not None, "this policy asks every draft pass for its mass"
         budget = self.verify_rows or 2 * canvas.config.decide
         room = budget - len(ask.decided) - 2 * len(ask.searched)
         tracked = memory.tracked
         if self.refresh == 1:
             # every draft pass is a full one and has just measured everybody, also in step 1:
             # T is chosen by it, so that refreshing every step is the same as no cache
-            tracked = next_tracked(canvas.decided(), (), (), mass, self.track_size)
-        ranked = sorted(tracked, key=lambda position: (-mass[position], position))
+            top = tuple(position for position, _ in mass.top)
+            tracked = next_tracked(top, (), (), mass.values, self.track_size)
+        ranked = sorted(tracked, key=lambda position: (-mass.values[position], position))
         reread = tuple(ranked[: max(0, room)])
         return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id)
 
     def learn(self, memory: FlashMemory, facts: StepFacts) -> FlashMemory:
+        assert facts.mass is not None, "this policy asks every draft pass for its mass"
+        mass = facts.mass.values
+        # of the positions that were decided before, those with most mass are enough
+        candidates = (*(position for position, _ in facts.mass.top), *facts.accepted)
         tracked = next_tracked(
-            facts.canvas.decided(),
-            facts.accepted,
-            facts.unwritten,
-            facts.mass,
-            self.track_size,
+            candidates, facts.accepted, facts.unwritten, mass, self.track_size
         )
         since_full = (0 if facts.was_full else memory.since_full) + len(facts.accepted)
         is_due = False
         if isinstance(self.refresh, int):
             is_due = since_full >= self.refresh
-        elif self.refresh == "drift" and memory.mass and memory.tracked:
-            now = [facts.mass[position] for position in memory.tracked]
+        elif self.refresh == "drift" and len(memory.mass) and memory.tracked:
+            now = [mass[position] for position in memory.tracked]
             before = [memory.mass[position] for position in memory.tracked]
             is_due = cosine(now, before) < self.drift_threshold
-        return FlashMemory(tracked, tuple(facts.mass), since_full, is_due)
+        return FlashMemory(tracked, mass, since_full, is_due)

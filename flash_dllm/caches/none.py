@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from flash_dllm.caches.base import CachePolicy, StepFacts, full_query, verify_query
 from flash_dllm.canvas import Canvas
-from flash_dllm.query import DraftAsk, Query, Role, VerifyAsk
+from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class NoCache(CachePolicy):
         return full_query(canvas, ask.window, mask_token_id)
 
     def verify(
-        self, memory, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: list[float]
+        self, memory, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: Mass | None
     ) -> Query:
         return verify_query(canvas, canvas.decided(), Role.CONTEXT, ask, mask_token_id)
 

@@ -28,17 +28,20 @@ def load_model(
     impl: str = "auto",
     device: str = "auto",
     dtype: str = "auto",
+    graphs: bool = True,
 ) -> ModelEngine:
     """Load a checkpoint folder (None: the embedded model).
 
     device  "auto" takes CUDA, then Apple's MPS, then the CPU
     dtype   "auto" is float32 on CPU and MPS, bfloat16 on CUDA
+    graphs  replay passes as CUDA graphs; without effect where there is no CUDA
     Raises FileNotFoundError, ValueError or RuntimeError in one sentence: missing or damaged files,
     unsupported model_type or values, an implementation or device that this machine lacks.
     """
     import torch
 
     from flash_dllm.engine import ModelEngine
+    from flash_dllm.memory import OVERHEAD, check_gpu, slot_bytes
     from flash_dllm.models.checkpoint import TensorReader, fingerprint
     from flash_dllm.models.tokenizer import Tokenizer
     from flash_dllm.models.transformer import Transformer
@@ -63,6 +66,15 @@ def load_model(
         if not 0 <= token < spec.vocab_size or token == spec.mask_token_id:
             raise ValueError(f"config.json: {token} can't be an end token; correct eos_token_id")
     tensors = TensorReader(path, getattr(torch, dtype), place)
+    if place.type == "cuda":
+        itemsize = getattr(torch, dtype).itemsize
+        parts = {
+            "weights": tensors.count() * itemsize,
+            "a sequence of 2048 positions": 2048 * slot_bytes(spec, itemsize),
+            "CUDA": OVERHEAD,
+        }
+        advice = "use device='cpu', a smaller dtype, or free the GPU"
+        check_gpu(f"loading {path.resolve().name} in {dtype}", parts, place, advice)
     model = Transformer(spec, family.read_weights(spec, config, tensors), impl)
     info = ModelInfo(
         name=path.resolve().name,
@@ -75,7 +87,8 @@ def load_model(
         device=place.type,
         dtype=dtype,
     )
-    return ModelEngine(model, info, tokenizer, load_preset(path))
+    has_graphs = graphs and place.type == "cuda"
+    return ModelEngine(model, info, tokenizer, load_preset(path), has_graphs)
 
 
 def leave_one_core() -> None:

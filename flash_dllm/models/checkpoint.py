@@ -98,6 +98,15 @@ class TensorReader:
                 f"the weight file {name} is damaged or truncated ({error}); copy it again"
             ) from None
 
+    def count(self) -> int:
+        """How many numbers all tensors hold, from the files' heads alone."""
+        total = 0
+        for file in sorted(set(self._files.values())):
+            with self._reader(file) as reader:
+                shapes = [reader.get_slice(name).get_shape() for name in list(reader.keys())]
+            total += sum(math.prod(shape) for shape in shapes)
+        return total
+
     def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """One tensor. Raises ValueError if it is missing or has another shape."""
         file = self._files.get(name)

@@ -7,6 +7,7 @@ it needs is in the flat cache.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from flash_dllm.models.base import ModelSpec
 from flash_dllm.packing import Packed
 from kernels import ops
 from kernels.reference import wide
+from kernels.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,33 @@ class ModelWeights:
     final_norm: Tensor
     head: Tensor
 
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All of them, once each."""
+        tensors = [self.embedding, self.final_norm, self.head]
+        for block in self.blocks:
+            tensors += [tensor for tensor in vars(block).values() if isinstance(tensor, Tensor)]
+        return tensors
+
+    @cached_property
+    def count(self) -> int:
+        """How many numbers they hold."""
+        return sum(tensor.numel() for tensor in self.tensors)
+
 
 class Transformer:
-    """The mask predictor (LLaDA's word for the network)."""
+    """The mask predictor (LLaDA's word for the network).
 
-    def __init__(self, spec: ModelSpec, weights: ModelWeights, impl: str) -> None:
+    qkv_route  with impl="triton": how Q, K and V are projected (`kernels/routes.py::qkv_route`)
+    """
+
+    def __init__(
+        self, spec: ModelSpec, weights: ModelWeights, impl: str, qkv_route: str = "auto"
+    ) -> None:
         self.spec = spec
         self.weights = weights
         self.impl = impl
+        self.qkv_route = qkv_route
         self.dtype = weights.embedding.dtype
         self.device = weights.embedding.device
         exponent = torch.arange(0, spec.head_dim, 2, dtype=torch.float64) / spec.head_dim
@@ -75,26 +96,47 @@ class Transformer:
         the layers `mass_layers` (first, last; None: all) if the schedule asks for it.
         """
         spec, schedule, impl = self.spec, packed.schedule, self.impl
-        cos, sin = self._cos[packed.positions], self._sin[packed.positions]
+        eps, blocks = spec.rms_norm_eps, self.weights.blocks
         first, last = mass_layers or (0, spec.n_layers - 1)
-        masses = []
+        total = self._no_mass(schedule)
         hidden = F.embedding(packed.tokens, self.weights.embedding)
-        for number, block in enumerate(self.weights.blocks):
+        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl, upcoming=blocks[0].qkv)
+        for number, block in enumerate(blocks):
             keys, values = cache.keys[number], cache.values[number]
-            normed = ops.rms_norm(hidden, block.attn_norm, spec.rms_norm_eps, impl)
             q = ops.project_and_cache(
-                normed, block.qkv, block.qkv_bias, cos, sin, packed.slots, keys, values,
-                spec.n_heads, impl,
+                normed, block.qkv, block.qkv_bias, None, self._cos, self._sin,
+                packed.positions, packed.slots, keys, values, spec.n_heads, impl,
+                self.qkv_route, upcoming=block.attn_out,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
-            if schedule.mass_rows_BP is not None and first <= number <= last:
-                masses.append(ops.attention_mass(q, lse, keys, schedule, impl))
-            hidden = hidden + F.linear(out.reshape(len(hidden), -1), block.attn_out)
-            normed = ops.rms_norm(hidden, block.ffn_norm, spec.rms_norm_eps, impl)
-            hidden = hidden + ops.swiglu(normed, block.gate_up, block.down, impl)
-        deciding = ops.rms_norm(
-            hidden[packed.predict], self.weights.final_norm, spec.rms_norm_eps, impl
+            if total is not None and first <= number <= last:
+                ops.add_attention_mass(q, lse, keys, schedule, total, impl)
+            branch = ops.linear(
+                out.reshape(len(hidden), -1), block.attn_out, impl, may_split=True
+            )
+            hidden, normed = ops.add_rms_norm(
+                hidden, branch, block.ffn_norm, eps, impl, upcoming=block.gate_up
+            )
+            branch = ops.swiglu(normed, block.gate_up, block.down, impl, may_split=True)
+            if number + 1 < len(blocks):
+                following = blocks[number + 1]
+                hidden, normed = ops.add_rms_norm(
+                    hidden, branch, following.attn_norm, eps, impl, upcoming=following.qkv
+                )
+        # only the deciding rows go on to the head
+        _, deciding = ops.add_rms_norm(
+            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict,
+            upcoming=self.weights.head,
         )
-        logits = F.linear(deciding, self.weights.head)
-        mass = torch.stack(masses).mean(0) if masses else None
-        return logits, mass
+        logits = ops.linear(deciding, self.weights.head, impl)
+        if total is None:
+            return logits, None
+        return logits, total.sum(1) / (spec.n_heads * (last - first + 1))
+
+    def _no_mass(self, schedule: Schedule) -> Tensor | None:
+        """Zeros [B, G, K] that the layers add their attention mass to, if it is asked for."""
+        if schedule.mass_rows_BP is None:
+            return None
+        batch, keys = schedule.key_slots_BK.shape
+        shape = batch, self.spec.n_kv_heads, keys
+        return torch.zeros(shape, dtype=wide(self.dtype), device=self.device)

@@ -1,0 +1,85 @@
+"""Which kernel a product takes at its size: tables of what was measured.
+
+Nothing is tried at run time. A row of a table is used only on the architecture class it was
+measured on; everything else takes the library's product. Results of benchmarks/kernel_ops.py
+decide what stands here.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from kernels.contract import INTERPRETER, architecture, power_of_two
+
+ROPE_CACHE, FUSED_QKV = "rope_cache", "fused_qkv"
+QKV_ROUTES = ("auto", ROPE_CACHE, FUSED_QKV)
+# most rows at which the single kernel won, by architecture class
+FUSED_QKV_ROWS: dict[int, int] = {}
+
+
+class Tile(NamedTuple):
+    """A configuration of `skinny_gemm`; `block_n` counts weight rows (gated: of each half)."""
+
+    block_n: int = 128
+    block_k: int = 64
+    splits: int = 1
+    stages: int = 4
+    warps: int = 8
+    uses_tma: bool = False
+
+    def share(self, k: int) -> int:
+        """Columns of one split of K columns, whole blocks."""
+        blocks = -(-k // self.block_k)
+        return -(-blocks // self.splits) * self.block_k
+
+
+# (most rows, N, K) → tile, by architecture class; rows above the last entry take the library
+PRODUCT_TILES: dict[int, dict[tuple[int, int, int], Tile]] = {}
+# the same for the gate-up product with SwiGLU inside; N counts both halves
+GATED_TILES: dict[int, dict[tuple[int, int, int], Tile]] = {}
+# how much of the next weights a pointwise kernel asks for, by architecture class
+PREFETCHED_BYTES: dict[int, int] = {}
+# with more rows a pass is no longer bound by reading weights
+PREFETCH_ROWS = 256
+
+
+def qkv_route(rows: int, head_dim: int, device: torch.device, route: str = "auto") -> str:
+    """Which of the two kernels `project_and_cache` runs with impl="triton".
+
+    `rope_cache` is one library product and one kernel behind it; `fused_qkv` is the paper's single
+    kernel, for head sizes that are powers of two from 16 on. Raises ValueError for another name
+    or for a single kernel that can't be had.
+    """
+    if route not in QKV_ROUTES:
+        raise ValueError(f"the QKV route must be one of {', '.join(QKV_ROUTES)}, got {route!r}")
+    is_fusable = head_dim >= 16 and power_of_two(head_dim) == head_dim
+    if route == FUSED_QKV and not is_fusable:
+        raise ValueError(
+            f"fused_qkv takes head sizes that are powers of two from 16 on, got {head_dim}; use "
+            f"{ROPE_CACHE!r}"
+        )
+    if route != "auto":
+        return route
+    few = rows <= FUSED_QKV_ROWS.get(architecture(device), 0)
+    return FUSED_QKV if few and is_fusable else ROPE_CACHE
+
+
+def product_tile(rows: int, weight: Tensor, is_gated: bool = False) -> Tile | None:
+    """The tile of `skinny_gemm` that beat the library for `rows` rows and a weight [N, K].
+
+    None: take the library. Looks at shapes, dtype and device only.
+    """
+    arch = architecture(weight.device)
+    if arch == INTERPRETER or weight.dtype == torch.float32 or not rows:
+        return None
+    table = (GATED_TILES if is_gated else PRODUCT_TILES).get(arch, {})
+    fitting = [key for key in table if rows <= key[0] and key[1:] == tuple(weight.shape)]
+    return table[min(fitting)] if fitting else None
+
+
+def prefetched_bytes(rows: int, device: torch.device) -> int:
+    """How many bytes of the next product's weights to ask for ahead; 0: none."""
+    return PREFETCHED_BYTES.get(architecture(device), 0) if rows <= PREFETCH_ROWS else 0

@@ -1,0 +1,104 @@
+"""What only a GPU shows: launches in a CUDA graph, and asking for weights ahead."""
+
+import pytest
+import torch
+
+from kernels import ops
+from kernels.prefetch import first_columns
+from kernels.rms_norm import add_rms_norm
+from kernels.rope_cache import rope_cache
+from kernels.swiglu import swiglu
+from tests.kernels.truth import HAS_GPU, HAS_HOPPER, random
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device"),
+]
+D, HEADS, SIZE, FFN, VOCAB, ROWS = 256, 4, 64, 512, 1000, 48
+
+
+class Layer:
+    """One layer's operations but attention, on inputs that can be changed in place."""
+
+    def __init__(self):
+        def weight(*shape, seed):
+            return random(*shape, seed=seed, dtype=torch.bfloat16, scale=shape[-1] ** -0.5)
+
+        self.hidden = random(ROWS, D, seed=0, dtype=torch.bfloat16)
+        self.norm = random(D, seed=1, dtype=torch.bfloat16)
+        self.qkv, self.head = weight(3 * D, D, seed=2), weight(VOCAB, D, seed=3)
+        self.gate_up, self.down = weight(2 * FFN, D, seed=4), weight(D, FFN, seed=5)
+        angle = torch.rand(100, SIZE // 2, device="cuda")
+        self.cos, self.sin = angle.cos(), angle.sin()
+        self.positions = torch.arange(ROWS, device="cuda")
+        self.slots = torch.arange(ROWS, device="cuda")
+        self.keys = torch.zeros(ROWS, HEADS, SIZE, dtype=torch.bfloat16, device="cuda")
+        self.values = torch.zeros_like(self.keys)
+
+    def run(self, impl, route="auto"):
+        normed = ops.rms_norm(self.hidden, self.norm, 1e-5, impl)
+        q = ops.project_and_cache(
+            normed, self.qkv, None, None, self.cos, self.sin, self.positions, self.slots,
+            self.keys, self.values, HEADS, impl, route,
+        )
+        hidden, normed = ops.add_rms_norm(self.hidden, q.reshape(ROWS, D), self.norm, 1e-5, impl)
+        branch = ops.swiglu(normed, self.gate_up, self.down, impl, may_split=True)
+        _, normed = ops.add_rms_norm(hidden, branch, self.norm, 1e-5, impl)
+        return ops.confidence(ops.linear(normed, self.head, impl), VOCAB - 1, None, 3, impl)
+
+
+@pytest.mark.parametrize("route", ["rope_cache", "fused_qkv"])
+def test_a_captured_layer_answers_for_new_inputs_like_a_launched_one(route):
+    layer = Layer()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        layer.run("triton", route)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = layer.run("triton", route)
+    layer.hidden.copy_(random(ROWS, D, seed=9, dtype=torch.bfloat16))
+    layer.positions.copy_(layer.positions.flip(0))
+    # padding rows: their K and V are not written
+    layer.slots[7:] = -1
+    layer.keys.fill_(torch.nan)
+    graph.replay()
+    got = [part.clone() for part in captured]
+    keys = layer.keys.clone()
+    layer.keys.fill_(torch.nan)
+    for part, expected in zip(got, layer.run("triton", route), strict=True):
+        assert torch.equal(part, expected)
+    assert keys[:7].isfinite().all() and keys[7:].isnan().all()
+    assert torch.equal(keys[:7], layer.keys[:7])
+
+
+def test_no_operation_waits_for_the_device():
+    layer = Layer()
+    layer.run("triton")
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for impl in ("triton", "torch"):
+            layer.run(impl)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.skipif(not HAS_HOPPER, reason="asking ahead needs compute capability 9.0")
+@pytest.mark.parametrize("wanted", [1 << 16, 1 << 22])
+def test_asking_ahead_changes_no_result(wanted):
+    layer = Layer()
+    ahead = first_columns(layer.gate_up, ROWS, wanted)
+    assert ahead is not None
+    branch = random(ROWS, D, seed=8, dtype=torch.bfloat16)
+    plain = add_rms_norm(layer.hidden, branch, layer.norm, 1e-5)
+    asking = add_rms_norm(layer.hidden, branch, layer.norm, 1e-5, ahead=ahead)
+    for got, expected in zip(asking, plain, strict=True):
+        assert torch.equal(got, expected)
+    qkv = random(ROWS, 3 * D, seed=9, dtype=torch.bfloat16)
+    rest = (layer.cos, layer.sin, layer.positions, layer.slots, layer.keys, layer.values, HEADS)
+    q = rope_cache(qkv, None, None, *rest)
+    assert torch.equal(rope_cache(qkv, None, None, *rest, ahead), q)
+    gate_up = random(ROWS, 2 * FFN, seed=10, dtype=torch.bfloat16)
+    assert torch.equal(swiglu(gate_up, ahead), swiglu(gate_up))
+    torch.cuda.synchronize()

@@ -1,0 +1,184 @@
+"""impl="triton" decodes token for token as impl="torch" does, with and without CUDA graphs.
+
+On a GPU: the embedded model in fp32 (TF32 off), every strategy and cache, alone and in a ragged
+batch. Elsewhere: a very small random model under Triton's interpreter, where a graph is only its
+padded pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from flash_dllm.caches import FlashCache, NoCache
+from flash_dllm.config import DecodeConfig
+from flash_dllm.decoder import decode_batch
+from flash_dllm.engine import ModelEngine
+from flash_dllm.models import load_model
+from flash_dllm.models.base import ModelSpec
+from flash_dllm.models.transformer import BlockWeights, ModelWeights, Transformer
+from flash_dllm.strategies import Confidence, FlashVerify, Greedy
+from flash_dllm.trace import ModelInfo
+from kernels.ops import available_impls
+
+HAS_GPU = torch.cuda.is_available()
+needs_gpu = pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")
+needs_interpreter = pytest.mark.skipif(
+    HAS_GPU or "triton" not in available_impls("cpu"),
+    reason="Triton's interpreter runs where there is Linux and no GPU",
+)
+CACHES = {"flash": FlashCache(track_size=12), "drift": FlashCache(8, refresh="drift"),
+          "none": NoCache()}  # fmt: skip
+STRATEGIES = {
+    "greedy": Greedy(),
+    "confidence": Confidence(epsilon=0.7),
+    "flash_verify": FlashVerify(epsilon=0.8, gamma=0.5, search_size=8),
+    "whole_window": FlashVerify(epsilon=0.9, gamma=0.6),
+    "joint": FlashVerify(epsilon=0.8, gamma=0.5, acceptance="joint", order="position"),
+    "audit": FlashVerify(epsilon=0.8, gamma=0.5, search_size=4, correct=True, audit=True),
+}
+
+
+def settled(trace):
+    """What must be equal: everything but times, ways of launching, and the last digits."""
+    return [
+        (step.window, step.accepted, step.stop, step.tracked, step.verify_tracked,
+         [(p.position, p.draft_token, p.verify_token, p.verdict) for p in step.proposals],
+         [(p.kind, p.rows, p.predicted) for p in step.passes])
+        for step in trace.steps
+    ]  # fmt: skip
+
+
+def confidences(trace):
+    return [p.confidence for step in trace.steps for p in step.proposals]
+
+
+def check(truth, engine, prompts, strategy, cache, config, batch_size):
+    expected = decode_batch(truth, prompts, strategy, cache, config, batch_size)
+    found = decode_batch(engine, prompts, strategy, cache, config, batch_size)
+    for one, other in zip(expected, found, strict=True):
+        assert other.token_ids == one.token_ids
+        assert settled(other) == settled(one)
+        assert confidences(other) == pytest.approx(confidences(one), abs=2e-4)
+    return found
+
+
+# on the GPU
+
+QUESTIONS = (
+    "Dana has 15 cakes. Fay has 10 fewer cakes than Dana. How many cakes do they have in total?",
+    "Solve 3x + 4 = 19.",
+    "Write a function that returns the largest number of a list.",
+    "Tell a story about a fox.",
+    "What is 17 + 25?",
+    "Tom buys 4 pens for 3 dollars each and pays with a 20 dollar note. How much change is left?",
+    "Expand (x + 2)(x + 5).",
+    "A train goes 60 km in one hour. How far does it go in 3 hours?",
+)
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    """impl → the embedded model in fp32 on the GPU."""
+    assert torch.get_float32_matmul_precision() == "highest", "TF32 would blur the comparison"
+    return {
+        impl: load_model(impl=impl, device="cuda", dtype="float32") for impl in ("torch", "triton")
+    }
+
+
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("has_graphs", [False, True], ids=["eager", "graphs"])
+@pytest.mark.parametrize("count", [1, 8])
+@pytest.mark.parametrize("cache", CACHES.values(), ids=CACHES)
+@pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+def test_triton_equals_torch_on_the_embedded_model(embedded, strategy, cache, count, has_graphs):
+    config = DecodeConfig(gen_length=64, block_length=32, window_size=32, decide_size=16)
+    truth = replace(embedded["torch"], has_graphs=False, _idle=[])
+    engine = replace(embedded["triton"], has_graphs=has_graphs, _idle=[])
+    prompts = [truth.encode(question) for question in QUESTIONS[:count]]
+    found = check(truth, engine, prompts, strategy, cache, config, batch_size=count)
+    routes = {route for trace in found for route in trace.routes}
+    assert all("rope_cache" in route or "fused_qkv" in route for route in routes)
+    # at least the repeated draft passes were replayed
+    assert any("graph" in route for route in routes) == has_graphs
+
+
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("strategy", ["greedy", "flash_verify"])
+def test_torch_as_cuda_graphs_equals_torch(embedded, strategy):
+    config = DecodeConfig(gen_length=64, block_length=32, window_size=32)
+    truth = replace(embedded["torch"], has_graphs=False, _idle=[])
+    engine = replace(embedded["torch"], has_graphs=True, _idle=[])
+    prompts = [truth.encode(question) for question in QUESTIONS]
+    check(truth, engine, prompts, STRATEGIES[strategy], CACHES["flash"], config, batch_size=3)
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_sequences_that_come_and_go_and_a_second_session_replay_the_same_graphs(embedded):
+    config = DecodeConfig(gen_length=64, block_length=32, window_size=32)
+    truth = replace(embedded["torch"], has_graphs=False, _idle=[])
+    engine = replace(embedded["triton"], has_graphs=True, _idle=[])
+    prompts = [truth.encode(question) for question in QUESTIONS]
+    strategy, cache = STRATEGIES["flash_verify"], CACHES["flash"]
+    check(truth, engine, prompts, strategy, cache, config, batch_size=3)
+    graphs = engine._idle[0].graphs
+    captures = graphs.captures
+    check(truth, engine, prompts, strategy, cache, config, batch_size=3)
+    assert engine._idle[0].graphs is graphs
+    assert graphs.captures >= captures > 0
+
+
+# in the interpreter
+
+SPEC = ModelSpec(
+    d_model=32, n_layers=2, n_heads=2, n_kv_heads=1, head_dim=16, ffn_size=48, vocab_size=96,
+    rms_norm_eps=1e-5, rope_theta=10000.0, max_length=64, mask_token_id=5, eos_token_ids=(0,),
+)  # fmt: skip
+
+
+class NoText:
+    def encode(self, prompt, raw=False):
+        raise ValueError("a random model has no tokenizer")
+
+    def token_text(self, token):
+        return f" {token}"
+
+
+def small_engine(impl, has_graphs=False):
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(rows, columns, scale=1.0):
+        return scale * torch.randn(rows, columns, generator=generator) / columns**0.5
+
+    def ones():
+        return 1 + 0.1 * torch.randn(SPEC.d_model, generator=generator)
+
+    d, f = SPEC.d_model, SPEC.ffn_size
+    blocks = tuple(
+        BlockWeights(ones(), draw(64, d, 2.0), None, draw(d, d), ones(), draw(2 * f, d), draw(d, f))
+        for _ in range(SPEC.n_layers)
+    )
+    weights = ModelWeights(draw(96, d, 6.0), blocks, ones(), draw(96, d, 3.0))
+    info = ModelInfo("random", 96, SPEC.n_layers, 5, (0,), impl=impl, device="cpu", dtype="float32")
+    return ModelEngine(Transformer(SPEC, weights, impl), info, NoText(), has_graphs=has_graphs)
+
+
+@needs_interpreter
+@pytest.mark.parametrize("has_graphs", [False, True], ids=["plain", "padded"])
+@pytest.mark.parametrize("cache", ["flash", "none"])
+@pytest.mark.parametrize("strategy", ["confidence", "joint"])
+def test_triton_equals_torch_in_the_interpreter(strategy, cache, has_graphs):
+    config = DecodeConfig(gen_length=6, window_size=4, alternatives=2)
+    strategies = {"confidence": Confidence(0.2), "joint": FlashVerify(0.3, 0.02, 3, "position")}
+    caches = {"flash": FlashCache(track_size=3), "none": NoCache()}
+    found = check(
+        small_engine("torch"), small_engine("triton", has_graphs), [[1, 2, 30, 3], [9, 8]],
+        strategies[strategy], caches[cache], config, batch_size=2,
+    )  # fmt: skip
+    routes = {route for trace in found for route in trace.routes}
+    assert routes == {"eager, rope_cache" if has_graphs else "rope_cache"}

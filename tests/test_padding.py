@@ -1,0 +1,142 @@
+"""A pass padded to fixed sizes gives what it gives without padding, and writes nowhere else."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from flash_dllm.caches import FlashCache, NoCache
+from flash_dllm.config import DecodeConfig
+from flash_dllm.decoder import decode_batch
+from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.packing import PassBuffer
+from flash_dllm.pass_sizes import PassSizes, bucket
+from flash_dllm.query import Query, Role
+from tests.random_model import MASK
+from tests.test_decoder import PROMPT, STRATEGIES
+
+CONFIG = DecodeConfig(gen_length=20, window_size=8)
+PROMPTS = [PROMPT, [1, 9, 8, 7], list(range(20, 51)), [77], PROMPT[::-1]]
+SIZES = PassSizes(rows=48, predicted=16, sequences=4, width=32, keys=64, mass=16, has_views=True)
+
+
+def verify_query(length, tracked, searched):
+    query = Query("verify", length)
+    for position in tracked:
+        query.add(100 + position, position, position, Role.TRACKED)
+    for rank, position in enumerate(searched, 1):
+        query.searched[position] = rank
+        query.add(200 + position, position, length + rank - 1, Role.DRAFT_VIEW, rank)
+    for rank, position in enumerate(searched, 1):
+        query.predict.append(query.rows)
+        query.add(MASK, position, length + len(searched) + rank - 1, Role.MASK_VIEW, rank)
+    return query
+
+
+def draft_query(length, tracked, window):
+    query = Query("draft", length, wants_mass=True)
+    for position in tracked:
+        query.add(100 + position, position, position, Role.TRACKED)
+    for position in window:
+        query.predict.append(query.rows)
+        query.add(MASK, position, position, Role.WINDOW)
+    return query
+
+
+def filled_session(engine):
+    """Two sequences of 19 and 30 positions whose caches a full pass has filled."""
+    session = engine.open(SessionRequest(2, 40, max_views=10))
+    handles = [session.admit(length, seed=0) for length in (19, 30)]
+    for handle, length in zip(handles, (19, 30), strict=True):
+        query = Query("full", length)
+        for position in range(length):
+            query.add(300 + position, position, position, Role.CONTEXT)
+        query.predict.append(0)
+        session.answer([(handle, query)])
+    return session, handles
+
+
+def run(engine, sizes):
+    """(logits, mass, keys, values) of a mixed pass, padded to `sizes` or not."""
+    session, (first, second) = filled_session(engine)
+    queries = [
+        (first, verify_query(19, (2, 8, 11), (13, 9, 15))),
+        (second, draft_query(30, (0, 4, 6, 7), (10, 11, 12, 13, 20))),
+    ]
+    cache = session.cache
+    packed = PassBuffer(engine.model.device).fill(queries, cache.table, sizes)
+    logits, mass = engine.model.forward(packed, cache)
+    return logits, mass, cache
+
+
+def test_a_padded_pass_gives_the_logits_mass_and_cache_of_the_plain_one(engine):
+    logits, mass, cache = run(engine, None)
+    padded_logits, padded_mass, padded_cache = run(engine, SIZES)
+    assert padded_logits.shape == (16, engine.model.spec.vocab_size)
+    torch.testing.assert_close(padded_logits[: len(logits)], logits, rtol=0, atol=1e-12)
+    assert padded_mass.shape == (4, 64)
+    torch.testing.assert_close(padded_mass[:2, : mass.shape[1]], mass, rtol=0, atol=1e-12)
+    assert not padded_mass[2:].any() and not padded_mass[:2, mass.shape[1] :].any()
+    for plain, padded in (
+        (cache.keys, padded_cache.keys), (cache.values, padded_cache.values),
+    ):  # fmt: skip
+        torch.testing.assert_close(padded, plain, rtol=0, atol=1e-12)
+
+
+def test_padding_rows_are_finite(engine):
+    logits, mass, _ = run(engine, SIZES)
+    assert logits.isfinite().all() and mass.isfinite().all()
+
+
+@pytest.mark.parametrize("cache", [FlashCache(track_size=4), NoCache()], ids=["flash", "none"])
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=str)
+def test_decoding_with_padded_passes_gives_the_same_traces(engine, strategy, cache):
+    """On the CPU nothing is captured, but every pass takes the sizes that a graph would."""
+    plain = decode_batch(engine, PROMPTS, strategy, cache, CONFIG, batch_size=3)
+    padding = replace(engine, has_graphs=True, _idle=[])
+    padded = decode_batch(padding, PROMPTS, strategy, cache, CONFIG, batch_size=3)
+    assert padding._idle, "the workspace is kept for the next session"
+    for one, other in zip(plain, padded, strict=True):
+        assert [untimed(step) for step in one.steps] == [untimed(step) for step in other.steps]
+
+
+def untimed(step):
+    passes = tuple(replace(record, seconds=0.0, route="") for record in step.passes)
+    return replace(step, passes=passes)
+
+
+def test_the_next_session_takes_the_workspace_over_and_answers_the_same(engine):
+    padding = replace(engine, has_graphs=True, _idle=[])
+    first = decode_batch(padding, PROMPTS, STRATEGIES[2], FlashCache(), CONFIG, batch_size=2)
+    space = padding._idle[0]
+    again = decode_batch(padding, PROMPTS[::-1], STRATEGIES[2], FlashCache(), CONFIG, batch_size=2)
+    assert padding._idle == [space]
+    assert [trace.token_ids for trace in again[::-1]] == [trace.token_ids for trace in first]
+
+
+def test_a_session_that_does_not_fit_gets_a_workspace_of_its_own(engine):
+    padding = replace(engine, has_graphs=True, _idle=[])
+    decode_batch(padding, PROMPTS[:1], STRATEGIES[0], FlashCache(), CONFIG)
+    small = padding._idle[0]
+    decode_batch(padding, PROMPTS, STRATEGIES[0], FlashCache(), CONFIG, batch_size=4)
+    assert padding._idle != [small]
+
+
+def test_a_bucket_holds_its_rows_and_wastes_little():
+    for count in range(1, 5000):
+        assert count <= bucket(count) <= max(count + 15, count * 1.125), count
+
+
+def test_fields_start_at_multiples_of_16_bytes():
+    """With odd sizes in every place; kernels refuse pointers that are not aligned."""
+    sizes = PassSizes(rows=13, predicted=7, sequences=2, width=9, keys=31, mass=3, has_views=True)
+    queries = [
+        (0, verify_query(19, (2, 8, 11), (13, 9, 15))),
+        (1, draft_query(30, (0,), (10, 11, 12))),
+    ]
+    packed = PassBuffer(torch.device("cpu")).fill(queries, torch.zeros(2, 48).long(), sizes)
+    fields = [packed.tokens, packed.positions, packed.slots, packed.predict]
+    fields += [value for value in vars(packed.schedule).values() if torch.is_tensor(value)]
+    assert len(fields) == 25
+    base = packed.tokens.data_ptr()
+    assert all((field.data_ptr() - base) % 16 == 0 for field in fields)
