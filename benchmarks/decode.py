@@ -28,7 +28,12 @@ from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode  # noqa: E402
 from flash_dllm.models import load_model  # noqa: E402
 from flash_dllm.settings import from_preset  # noqa: E402
-from flash_dllm.strategies import Confidence, DecodingStrategy, Greedy  # noqa: E402
+from flash_dllm.strategies import (  # noqa: E402
+    Confidence,
+    DecodingStrategy,
+    FlashVerify,
+    Greedy,
+)
 from flash_dllm.trace import DecodeTrace  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "decode.csv"
@@ -69,6 +74,18 @@ def row_counts(trace: DecodeTrace, kind: str) -> str:
     return f"{statistics.median(rows):.0f}" if rows else ""
 
 
+def milliseconds_at(traces: list[DecodeTrace], kind: str, rows: int) -> str:
+    """Median time of the passes of a kind that read just so many rows."""
+    times = [
+        p.seconds
+        for t in traces
+        for s in t.steps
+        for p in s.passes
+        if p.kind == kind and p.rows == rows
+    ]
+    return f"{statistics.median(times) * 1e3:.1f}" if times else ""
+
+
 def main() -> None:
     """Measure and append."""
     cli = argparse.ArgumentParser(description=__doc__)
@@ -91,6 +108,8 @@ def main() -> None:
         (Confidence(), flash),
         (preset.strategy, NoCache()),
         (preset.strategy, flash),
+        # verify passes of 32 rows, as in the official setting
+        (FlashVerify(search_size=8), FlashCache(flash.track_size, verify_rows=32)),
     ]
     walls: list[list[float]] = [[] for _ in runs]
     traces: list[list[DecodeTrace]] = [[] for _ in runs]
@@ -117,21 +136,28 @@ def main() -> None:
                 "draft_ms": milliseconds(run, "draft"), "draft_rows": row_counts(run[0], "draft"),
                 "verify_ms": milliseconds(run, "verify"),
                 "verify_rows": row_counts(run[0], "verify"),
+                "draft_64_ms": milliseconds_at(run, "draft", 64),
+                "verify_32_ms": milliseconds_at(run, "verify", 32),
                 "full_ms": milliseconds(run, "full"), "repeats": options.repeats, **facts,
             }  # fmt: skip
         )
         print(
             f"{strategy.name:13} {cache.name:6} {run[0].tokens:4} tokens {len(run[0].steps):4} "
             f"steps {run[0].passes:4} passes {median:6.2f} s  x{slowest / median:.2f}  "
-            f"draft {rows[-1]['draft_ms'] or '-'} ms  verify {rows[-1]['verify_ms'] or '-'} ms"
+            f"draft {rows[-1]['draft_ms'] or '-'} ms  verify {rows[-1]['verify_ms'] or '-'} ms  "
+            f"64-row draft {rows[-1]['draft_64_ms'] or '-'} ms  "
+            f"32-row verify {rows[-1]['verify_32_ms'] or '-'} ms"
         )
-    is_new = not RESULTS.exists()
+    # all rows again, so that a column that is new today is empty in those of earlier days
+    earlier: list[dict[str, str]] = []
+    if RESULTS.exists():
+        with RESULTS.open(newline="", encoding="utf-8") as file:
+            earlier = list(csv.DictReader(file))
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    with RESULTS.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        if is_new:
-            writer.writeheader()
-        writer.writerows(rows)
+    with RESULTS.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, rows[0].keys(), restval="")
+        writer.writeheader()
+        writer.writerows([*earlier, *rows])
 
 
 if __name__ == "__main__":

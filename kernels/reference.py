@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.dense import dense
 from kernels.schedule import Schedule
 
 
@@ -101,7 +102,7 @@ def project_and_cache(
     """
     n_kv_heads, head_dim = key_cache.shape[1:]
     all_heads = n_heads + 2 * n_kv_heads
-    qkv = F.linear(hidden_RD, weight, bias).view(len(hidden_RD), all_heads, head_dim)
+    qkv = dense(hidden_RD, weight, bias).view(len(hidden_RD), all_heads, head_dim)
     q, k, v = qkv.split((n_heads, n_kv_heads, n_kv_heads), dim=1)
     if head_norms is None:
         qk = qkv[:, : n_heads + n_kv_heads]
@@ -216,13 +217,13 @@ def _unpad(x: Tensor, schedule: Schedule, n_heads: int) -> Tensor:
 
 def linear(hidden_RD: Tensor, weight: Tensor) -> Tensor:
     """hidden [R, K] times weight [N, K] transposed: [R, N]."""
-    return F.linear(hidden_RD, weight)
+    return dense(hidden_RD, weight)
 
 
 def swiglu(hidden_RD: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
     """The gated feed-forward: down(silu(gate(x)) * up(x)); gate_up [2F, D], down [D, F]."""
-    gate, up = F.linear(hidden_RD, gate_up).chunk(2, dim=-1)
-    return F.linear(F.silu(gate) * up, down)
+    gate, up = dense(hidden_RD, gate_up).chunk(2, dim=-1)
+    return dense(F.silu(gate) * up, down)
 
 
 def confidence(

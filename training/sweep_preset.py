@@ -14,7 +14,7 @@ the luckiest of many settings.
    budget is spent.
 3. The rule: among settings that hold the reference's accuracy, the most tokens a step; ties go to
    fewer rows. "Hold": exact McNemar p > 0.05 and the 95 % interval of the paired difference lies
-   above -3 points, on all choosing items together.
+   above -2.5 points, on all choosing items together.
 4. The report: the chosen settings and the baselines on the shipped items, first the domains that
    chose, then those that took no part.
 
@@ -72,7 +72,8 @@ GEN_LENGTH, WINDOW_SIZE, BLOCK_LENGTH = 128, 32, 32
 REFERENCE_EPSILON = 0.9
 LAYOUTS = ("blocks", "suppress")
 SIGNIFICANCE = 0.05
-LOWEST_DIFFERENCE = -0.03
+# 3 points are promised; half a point less here, as the fastest of many settings is a lucky one
+LOWEST_DIFFERENCE = -0.025
 
 
 @dataclass(frozen=True)
