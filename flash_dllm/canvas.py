@@ -13,23 +13,31 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from flash_dllm.config import DecodeConfig
+from flash_dllm.query import block_end
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """tokens: one entry per position, None where undecided."""
+    """tokens: one entry per position, None where undecided.
+
+    causal_block  the model's block, counted from position 0, if its attention is block-causal:
+                  nothing behind the first unfinished block exists yet. None: bidirectional.
+    """
 
     tokens: tuple[int | None, ...]
     prompt_length: int
     config: DecodeConfig
     eos_token_ids: tuple[int, ...]
+    causal_block: int | None = None
 
     @classmethod
-    def start(cls, prompt, config: DecodeConfig, eos_token_ids) -> Canvas:
+    def start(
+        cls, prompt, config: DecodeConfig, eos_token_ids, causal_block: int | None = None
+    ) -> Canvas:
         """Prompt followed by `gen_length` masks."""
         prompt = tuple(prompt)
         masks = (None,) * config.gen_length
-        return cls(prompt + masks, len(prompt), config, tuple(eos_token_ids))
+        return cls(prompt + masks, len(prompt), config, tuple(eos_token_ids), causal_block)
 
     @property
     def length(self) -> int:
@@ -56,6 +64,21 @@ class Canvas:
             pos for pos, token in enumerate(self.tokens[start:], start) if token is None
         )
 
+    @property
+    def horizon(self) -> int:
+        """Where what the model may see ends: the first unfinished block's end if it is
+        block-causal, else the end of the text."""
+        if self.causal_block is None or not self._undecided:
+            return self.length
+        return min(self.length, block_end(self._undecided[0], self.causal_block))
+
+    @property
+    def past(self) -> int:
+        """How many positions stand in finished blocks of a block-causal model."""
+        if self.causal_block is None or not self._undecided:
+            return 0
+        return self._undecided[0] // self.causal_block * self.causal_block
+
     def window(self) -> tuple[int, ...]:
         """The leftmost `window_size` undecided positions of the first unfinished block."""
         undecided = self.undecided()
@@ -63,9 +86,9 @@ class Canvas:
             return ()
         block = self.config.block
         first = undecided[0] - self.prompt_length
-        block_end = self.prompt_length + (first // block + 1) * block
+        end = min(self.horizon, self.prompt_length + (first // block + 1) * block)
         inside = undecided[: self.config.window_size]
-        return tuple(pos for pos in inside if pos < block_end)
+        return tuple(pos for pos in inside if pos < end)
 
     def decidable(self) -> tuple[int, ...]:
         """The part of the window where this step may commit: its leftmost `decide_size`."""

@@ -13,14 +13,16 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from flash_dllm.caches import CACHES
 from flash_dllm.caches.base import CachePolicy, StepFacts
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.engine_protocol import Engine, Session, SessionRequest
 from flash_dllm.query import Prediction, Query, Role, VerifyAsk
 from flash_dllm.settings import Settings
+from flash_dllm.shift import shifted
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, PassRecord, StepTrace, Verdict
+from flash_dllm.trace import DecodeTrace, ModelInfo, PassRecord, StepTrace, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +93,12 @@ def decode_batch_steps(
         check_prompt(engine, prompt_ids, config)
     if not prompts:
         return
+    if engine.info.attention not in cache.fits:
+        fitting = [name for name, kind in CACHES.items() if engine.info.attention in kind.fits]
+        raise ValueError(
+            f"cache {cache.name} does not fit {engine.info.name}, whose attention is "
+            f"{engine.info.attention}; use {' or '.join(fitting)}"
+        )
     session = engine.open(
         SessionRequest(
             sequences=min(batch_size, len(prompts)),
@@ -107,10 +115,10 @@ def decode_batch_steps(
     while waiting or live:
         while waiting and len(live) < batch_size:
             number, prompt_ids = waiting.popleft()
-            canvas = Canvas.start(prompt_ids, config, engine.info.eos_token_ids)
+            info = engine.info
+            canvas = Canvas.start(prompt_ids, config, info.eos_token_ids, info.causal_block)
             handle = session.admit(canvas.length, config.seed)
-            mask_token_id = engine.info.mask_token_id
-            live.append(_Sequence(number, handle, canvas, strategy, cache, mask_token_id))
+            live.append(_Sequence(number, handle, canvas, strategy, cache, info))
         predictions = session.answer([(sequence.handle, sequence.query) for sequence in live])
         for sequence, prediction in zip(live, predictions, strict=True):
             step = sequence.receive(prediction, session)
@@ -166,7 +174,10 @@ def finish_trace(
     The status follows from the steps: "stopped" where a run was ended from outside.
     """
     config = DecodeConfig(**header.config)
-    canvas = Canvas.start(header.prompt_token_ids, config, header.model.eos_token_ids)
+    model = header.model
+    canvas = Canvas.start(
+        header.prompt_token_ids, config, model.eos_token_ids, model.causal_block
+    )
     canvas = canvas.commit([pair for step in steps for pair in step.accepted])
     status = "finished" if canvas.is_finished else "stopped"
     occurring = {
@@ -189,7 +200,7 @@ class _Sequence:
     canvas: Canvas
     strategy: DecodingStrategy
     cache: CachePolicy
-    mask_token_id: int
+    info: ModelInfo
     index: int = 0
     memory: object = None
     query: Query = field(init=False)
@@ -208,13 +219,13 @@ class _Sequence:
         self._set(next(self._generator))
 
     def _set(self, ask: Ask) -> None:
+        mask_token_id = self.info.mask_token_id
         if isinstance(ask, VerifyAsk):
             mass = self._answers[0].mass
-            self.query = self.cache.verify(
-                self.memory, self.canvas, ask, self.mask_token_id, mass
-            )
+            query = self.cache.verify(self.memory, self.canvas, ask, mask_token_id, mass)
         else:
-            self.query = self.cache.draft(self.memory, self.canvas, ask, self.mask_token_id)
+            query = self.cache.draft(self.memory, self.canvas, ask, mask_token_id)
+        self.query = shifted(query, self.canvas, mask_token_id, self.info.shift)
 
     def receive(self, prediction: Prediction, session: Session) -> StepTrace | None:
         """Hand the answer to the strategy; returns the step's record if that ended the step."""

@@ -104,9 +104,7 @@ class ModelSession:
         if self._request.temperature > 0:
             noise = torch.cat(
                 [
-                    self._noise.rows(
-                        self._seeds[handle], [query.positions[row] for row in query.predict]
-                    )
+                    self._noise.rows(self._seeds[handle], query.targets)
                     for handle, query in queries
                 ]
             )

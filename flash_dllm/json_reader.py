@@ -132,15 +132,19 @@ def check_keys(value: Any, expected: tuple[str, ...]) -> None:
         raise TraceError(f"has the unknown key {shown(unknown[0])}; remove it")
 
 
-def record(kind: type, /, **readers: Reader) -> Reader:
-    """An object as a dataclass, with one reader per field."""
+def record(kind: type, /, *, may_lack: tuple[str, ...] = (), **readers: Reader) -> Reader:
+    """An object as a dataclass, with one reader per field; `may_lack` then have their default."""
     names = tuple(item.name for item in fields(kind))
     assert set(names) == set(readers), f"readers and fields of {kind.__name__} differ"
 
     def read(value: Any) -> Any:
-        check_keys(value, names)
+        if type(value) is dict:
+            present = tuple(name for name in names if name in value or name not in may_lack)
+        else:
+            present = names
+        check_keys(value, present)
         values = {}
-        for name in names:
+        for name in present:
             try:
                 values[name] = readers[name](value[name])
             except TraceError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -15,10 +15,14 @@ from kernels.schedule import DRAFT_VIEW, MASK_VIEW, SLOT, Schedule
 
 _VIEW_OF_ROLE = torch.tensor(
     [
-        {Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW}.get(role, SLOT)
+        {Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW,
+         Role.PREDECESSOR_VIEW: MASK_VIEW}.get(role, SLOT)
         for role in Role
     ]
 )
+# as a key a predecessor's view is a mask view; as a reader of rank r it knows the first r drafts
+_READER_OF_ROLE = _VIEW_OF_ROLE.clone()
+_READER_OF_ROLE[Role.PREDECESSOR_VIEW] = DRAFT_VIEW
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def pack(
         key_slots_BK=put(table[handles, :keys]),
         key_count_B=put(key_count),
         row_rank_R=put(ranks),
-        row_view_R=put(views),
+        row_view_R=put(_READER_OF_ROLE[roles]),
         key_searched_BK=put(searched),
         key_view_BK=put(key_view),
         key_rank_BK=put(key_rank),
@@ -95,9 +99,33 @@ def pack(
         is_padded=is_padded,
         mass_rows_BP=None if mass_rows is None else put(mass_rows),
         mass_weight_BP=None if mass_weight is None else put(mass_weight),
+        row_limit_R=_limits(asked, put),
+        row_replaces_R=_replaced(asked, starts.tolist(), len(rows), put),
     )
     slots = table[handles[sequences], local]
     return Packed(put(tokens), put(positions), put(slots), put(predict), schedule)
+
+
+def _limits(asked: Sequence[Query], put: Callable[[Tensor], Tensor]) -> Tensor | None:
+    """How many slots each row may see, or None where every row sees all of them."""
+    if all(query.block_size is None for query in asked):
+        return None
+    limits = [query.limit(row) for query in asked for row in range(query.rows)]
+    lengths = [query.length for query in asked for _ in range(query.rows)]
+    return None if limits == lengths else put(torch.tensor(limits))
+
+
+def _replaced(
+    asked: Sequence[Query], starts: Sequence[int], rows: int, put: Callable[[Tensor], Tensor]
+) -> Tensor | None:
+    """The key that each row's own entry stands in for (-1: none), or None where there is none."""
+    if not any(query.replaced for query in asked):
+        return None
+    replaced = torch.full((rows,), -1)
+    for query, start in zip(asked, starts, strict=True):
+        for row, slot in query.replaced.items():
+            replaced[start + row] = slot
+    return put(replaced)
 
 
 def _joined(asked: Sequence[Query], name: str) -> Tensor:

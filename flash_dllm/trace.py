@@ -149,7 +149,11 @@ class StepTrace:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What answered: enough to name the model and to replay without it."""
+    """What answered: enough to name the model and to replay without it.
+
+    shift         a row at p answers position p + shift: 0, or 1 for models with a shifted head
+    causal_block  block of a block-causal model, counted from position 0; None: bidirectional
+    """
 
     name: str
     vocab_size: int
@@ -160,6 +164,13 @@ class ModelInfo:
     impl: str = ""
     device: str = ""
     dtype: str = ""
+    shift: int = 0
+    causal_block: int | None = None
+
+    @property
+    def attention(self) -> str:
+        """bidirectional or block-causal."""
+        return "bidirectional" if self.causal_block is None else "block-causal"
 
 
 @dataclass(frozen=True)

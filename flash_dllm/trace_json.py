@@ -73,6 +73,10 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
     tree = asdict(trace)
     for name in ("strategy", "cache", "config"):
         tree[name] = dict(sorted(tree[name].items()))
+    for name, usual in (("shift", 0), ("causal_block", None)):
+        # written for the models that need it: other files stay what they were
+        if tree["model"][name] == usual:
+            del tree["model"][name]
     tree["token_texts"] = {str(token): s for token, s in sorted(tree["token_texts"].items())}
     return tree
 

@@ -117,6 +117,7 @@ COUNT = whole(0, 10_000_000)
 
 MODEL = record(
     ModelInfo,
+    may_lack=("shift", "causal_block"),
     name=LABEL,
     vocab_size=whole(1, MAX_VOCAB),
     n_layers=whole(1, 10_000),
@@ -126,6 +127,8 @@ MODEL = record(
     impl=LABEL,
     device=LABEL,
     dtype=LABEL,
+    shift=whole(0, 1),
+    causal_block=optional(whole(1, MAX_PROMPT)),
 )
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from kernels import experts as expert_reference
 from kernels import reference
+from kernels.experts import Experts
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
@@ -58,6 +60,9 @@ def project_and_cache(
     value_cache: Tensor,
     n_heads: int,
     impl: str,
+    q_norm: Tensor | None = None,
+    k_norm: Tensor | None = None,
+    eps: float = 0.0,
 ) -> Tensor:
     """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place."""
     n_kv_heads, head_dim = key_cache.shape[1:]
@@ -70,7 +75,8 @@ def project_and_cache(
     match impl:
         case "torch":
             return reference.project_and_cache(
-                hidden, weight, bias, cos, sin, slots, key_cache, value_cache, n_heads
+                hidden, weight, bias, cos, sin, slots, key_cache, value_cache, n_heads,
+                q_norm, k_norm, eps,
             )
     raise _no_kernel("project_and_cache", impl)
 
@@ -110,6 +116,21 @@ def swiglu(hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str) -> Tensor:
         case "torch":
             return reference.swiglu(hidden, gate_up, down)
     raise _no_kernel("swiglu", impl)
+
+
+def expert_swiglu(
+    hidden: Tensor, experts: Experts, impl: str
+) -> Tensor:
+    """See `experts.expert_swiglu`. Library matrix products under every `impl`, like the linear
+    layers: there is no second implementation to choose."""
+    if experts.router.shape[1] != hidden.shape[1]:
+        raise ValueError(
+            f"expert_swiglu: router {tuple(experts.router.shape)} does not fit "
+            f"{tuple(hidden.shape)}"
+        )
+    if impl not in IMPLS:
+        raise _no_kernel("expert_swiglu", impl)
+    return expert_reference.expert_swiglu(hidden, experts)
 
 
 def confidence(

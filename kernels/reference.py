@@ -34,13 +34,15 @@ def rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
 def rotate(x_RHE: Tensor, cos_RE: Tensor, sin_RE: Tensor) -> Tensor:
     """Rotary embedding, half-split (rotate_half), in fp32, cast back.
 
-    cos_RE, sin_RE [R, E/2] in fp32 or fp64.
+    cos_RE, sin_RE [R, T/2] in fp32 or fp64: the leading T of the E dimensions are turned, the
+    rest (partial RoPE) is left as it is.
     """
-    x = x_RHE.to(cos_RE.dtype)
+    turned_dims = 2 * cos_RE.shape[-1]
+    x, rest = x_RHE[..., :turned_dims].to(cos_RE.dtype), x_RHE[..., turned_dims:]
     left, right = x.chunk(2, dim=-1)
     cos, sin = cos_RE[:, None, :], sin_RE[:, None, :]
     turned = torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
-    return turned.to(x_RHE.dtype)
+    return torch.cat((turned.to(x_RHE.dtype), rest), dim=-1)
 
 
 def project_and_cache(
@@ -53,11 +55,16 @@ def project_and_cache(
     key_cache: Tensor,
     value_cache: Tensor,
     n_heads: int,
+    q_norm: Tensor | None = None,
+    k_norm: Tensor | None = None,
+    eps: float = 0.0,
 ) -> Tensor:
-    """Project, rotate and store K and V of the queried rows (paper Alg. 1).
+    """Project, norm, rotate and store K and V of the queried rows (paper Alg. 1).
 
     hidden_RD    [R, D]            normed
     weight       [(H + 2G)·E, D]   q, k and v stacked; bias likewise or None
+    q_norm, k_norm  RMS norm before RoPE with `eps`: [E] for each head by itself (Qwen3), [H·E] and
+                 [G·E] over all heads together (OLMoE), or None for none
     slots_R      [R] int64         where each row's K and V go; -1 drops the row
     key_cache, value_cache  [slots, G, E]   written in place
     Returns      q [R, H, E], rotated, in hidden's dtype.
@@ -65,11 +72,19 @@ def project_and_cache(
     n_kv_heads, head_dim = key_cache.shape[1:]
     qkv = F.linear(hidden_RD, weight, bias).view(len(hidden_RD), -1, head_dim)
     q, k, v = qkv.split((n_heads, n_kv_heads, n_kv_heads), dim=1)
-    qk = rotate(qkv[:, : n_heads + n_kv_heads], cos_RE, sin_RE)
-    q, k = qk[:, :n_heads], qk[:, n_heads:]
+    if q_norm is not None and k_norm is not None:
+        q, k = head_norm(q, q_norm, eps), head_norm(k, k_norm, eps)
+    q, k = rotate(q, cos_RE, sin_RE), rotate(k, cos_RE, sin_RE)
     key_cache.index_copy_(0, slots_R, k)
     value_cache.index_copy_(0, slots_R, v)
     return q
+
+
+def head_norm(x_RHE: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMS norm of every head by itself (weight [E]) or of all heads together (weight [H·E])."""
+    if len(weight) == x_RHE.shape[-1]:
+        return rms_norm(x_RHE, weight, eps)
+    return rms_norm(x_RHE.flatten(1), weight, eps).view(x_RHE.shape)
 
 
 def scheduled_attention(

@@ -34,9 +34,11 @@ def test_list_as_json_names_the_shelves(capsys):
     assert code == 0
     assert json.loads(out) == {
         "strategies": ["flash_verify", "confidence", "greedy"],
-        "caches": ["flash", "none"],
+        "caches": ["flash", "none", "block"],
         "impls": ["torch", "triton"],
-        "families": ["llada"],
+        "families": [
+            "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",
+        ],
     }
 
 

@@ -33,8 +33,9 @@ PLAIN = {
     "flash_dllm/trace.py", "flash_dllm/trace_json.py", "flash_dllm/trace_schema.py",
     "flash_dllm/files.py",
     "flash_dllm/trace_replay.py", "flash_dllm/json_reader.py", "flash_dllm/rejudge.py",
-    "flash_dllm/query.py", "flash_dllm/acceptance.py", "flash_dllm/canvas.py",
-    "flash_dllm/tracking.py", "flash_dllm/config.py", "flash_dllm/settings.py",
+    "flash_dllm/query.py", "flash_dllm/shift.py", "flash_dllm/acceptance.py",
+    "flash_dllm/canvas.py", "flash_dllm/tracking.py", "flash_dllm/config.py",
+    "flash_dllm/settings.py",
     "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/scripted.py",
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
@@ -97,7 +98,7 @@ def test_figures_families_caches_and_strategies_keep_apart():
         shared = {
             "flash_dllm/strategies": {"base", "draft", "confidence"},
             "flash_dllm/caches": {"base"},
-            "flash_dllm/models": {"base", "checkpoint", "tokenizer", "transformer"},
+            "flash_dllm/models": {"base", "checkpoint", "layout", "tokenizer", "transformer"},
         }
         if room in shared:
             others = {

@@ -34,6 +34,7 @@ class CachePolicy(ABC):
 
     name: ClassVar[str]
     keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion pays
+    fits: ClassVar[frozenset[str]] = frozenset({"bidirectional"})  # kinds of attention
 
     @property
     def mass_layers(self) -> tuple[int, int] | None:
@@ -47,6 +48,10 @@ class CachePolicy(ABC):
     @abstractmethod
     def tracked(self, memory) -> tuple[int, ...]:
         """T_t: decided positions that the next draft pass re-reads, for the record."""
+
+    def reread(self, canvas: Canvas) -> tuple[int, ...]:
+        """The decided positions of every verify pass, where entries don't outlive the step."""
+        return canvas.decided()
 
     @abstractmethod
     def draft(self, memory, canvas: Canvas, ask: DraftAsk, mask_token_id: int) -> Query:
@@ -65,9 +70,17 @@ class CachePolicy(ABC):
 
 def full_query(canvas: Canvas, window: tuple[int, ...], mask_token_id: int) -> Query:
     """Every position as one row, predicted at the window."""
+    return range_query("full", canvas, 0, window, mask_token_id)
+
+
+def range_query(
+    kind: str, canvas: Canvas, first: int, window: tuple[int, ...], mask_token_id: int
+) -> Query:
+    """Every position from `first` to the horizon as one row, predicted at the window."""
     inside = set(window)
-    query = Query("full", canvas.length)
-    for position, token in enumerate(canvas.tokens):
+    query = Query(kind, canvas.horizon, block_size=canvas.causal_block)
+    for position in range(first, canvas.horizon):
+        token = canvas.tokens[position]
         if token is not None:
             query.add(token, position, position, Role.CONTEXT)
             continue
@@ -90,12 +103,13 @@ def verify_query(
     Only the re-read positions and D write to their own slots; all views write to scratch slots,
     so that a rejected draft never touches the cache.
     """
-    query = Query("audit" if ask.is_dry else "verify", canvas.length)
+    kind = "audit" if ask.is_dry else "verify"
+    query = Query(kind, canvas.horizon, block_size=canvas.causal_block)
     for position in () if ask.is_dry else reread:
         query.add(canvas.token(position), position, position, role)
     for position, token in ask.decided:
         query.add(token, position, position, Role.DECIDED)
-    scratch = canvas.length
+    scratch = canvas.horizon
     for rank, (position, draft) in enumerate(ask.searched, 1):
         query.searched[position] = rank
         query.add(draft, position, scratch, Role.DRAFT_VIEW, rank)

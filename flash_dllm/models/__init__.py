@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flash_dllm.files import read_json
 
 if TYPE_CHECKING:
     from flash_dllm.engine import ModelEngine
+    from flash_dllm.models.tokenizer import Tokenizer
 
 EMBEDDED = Path(__file__).resolve().parents[2] / "assets" / "tiny"
-_NOT_FAMILIES = {"base", "transformer", "checkpoint", "tokenizer"}
+_NOT_FAMILIES = {"base", "transformer", "checkpoint", "layout", "tokenizer"}
+_ALIASES = {"llada_moe": "lladamoe"}
 DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 
 
@@ -28,11 +31,13 @@ def load_model(
     impl: str = "auto",
     device: str = "auto",
     dtype: str = "auto",
+    overrides: Mapping[str, Any] | None = None,
 ) -> ModelEngine:
     """Load a checkpoint folder (None: the embedded model).
 
     device  "auto" takes CUDA, then Apple's MPS, then the CPU
     dtype   "auto" is float32 on CPU and MPS, bfloat16 on CUDA
+    overrides  keys of config.json that it lacks or has wrong, e.g. {"block_size": 4}
     Raises FileNotFoundError, ValueError or RuntimeError in one sentence: missing or damaged files,
     unsupported model_type or values, an implementation or device that this machine lacks.
     """
@@ -50,9 +55,11 @@ def load_model(
         raise FileNotFoundError(f"{path} is not a folder; give the folder of a checkpoint")
     place = _device(device)
     impl = resolve_impl(impl, place.type)
-    config = read_json(path / "config.json")
+    config = read_json(path / "config.json") | dict(overrides or {})
     family = _family(config, path)
     tokenizer = Tokenizer(path)
+    if config.get("mask_token_id") is None:
+        config["mask_token_id"] = _mask_token_id(path, tokenizer)
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if dtype == "auto":
@@ -74,6 +81,8 @@ def load_model(
         impl=impl,
         device=place.type,
         dtype=dtype,
+        shift=spec.shift,
+        causal_block=spec.causal_block,
     )
     return ModelEngine(model, info, tokenizer, load_preset(path))
 
@@ -115,8 +124,23 @@ def _config_end_ids(config: dict) -> list[int]:
     return ids
 
 
+def _mask_token_id(path: Path, tokenizer: Tokenizer) -> int:
+    """Where config.json does not name it: generation_config.json, then the tokenizer."""
+    extra = path / "generation_config.json"
+    named = read_json(extra).get("mask_token_id") if extra.is_file() else None
+    if named is None:
+        named = tokenizer.mask_token_id
+    if named is None:
+        raise ValueError(
+            f"neither config.json nor the tokenizer in {path} names the mask token; add "
+            "'mask_token_id' to config.json or give it as an override"
+        )
+    return named
+
+
 def _family(config: dict, path: Path):
     name = str(config.get("model_type", "")).lower().replace("-", "_")
+    name = _ALIASES.get(name, name)
     if name not in families():
         raise ValueError(
             f"model_type {config.get('model_type')!r} in {path} is not supported; supported are "

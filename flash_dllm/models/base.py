@@ -9,8 +9,11 @@ from dataclasses import dataclass
 class ModelSpec:
     """Read from config.json by a family file; nothing here has a default.
 
-    n_kv_heads  key/value heads (GQA when fewer than n_heads)
-    max_length  most positions the model was made for
+    n_kv_heads    key/value heads (GQA when fewer than n_heads)
+    rotary_dim    leading part of head_dim that RoPE turns
+    max_length    most positions the model was made for
+    shift         a row at p answers position p + shift (1: a shifted head)
+    causal_block  block of a block-causal model, counted from position 0; None: bidirectional
     """
 
     d_model: int
@@ -18,6 +21,7 @@ class ModelSpec:
     n_heads: int
     n_kv_heads: int
     head_dim: int
+    rotary_dim: int
     ffn_size: int
     vocab_size: int
     rms_norm_eps: float
@@ -25,3 +29,5 @@ class ModelSpec:
     max_length: int
     mask_token_id: int
     eos_token_ids: tuple[int, ...]
+    shift: int
+    causal_block: int | None

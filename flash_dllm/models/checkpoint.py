@@ -46,6 +46,31 @@ class ConfigReader:
             raise ValueError(f"config.json: {key} must be a positive number, got {value!r}")
         return float(value)
 
+    def flag(self, key: str) -> bool:
+        """true or false."""
+        value = self._get(key)
+        if not isinstance(value, bool):
+            raise ValueError(f"config.json: {key} must be true or false, got {value!r}")
+        return value
+
+    def rope_theta(self) -> float:
+        """The base of RoPE, where transformers 4 and 5 put it. Refuses scaled variants."""
+        for key in ("rope_parameters", "rope_scaling"):
+            value = self._config.get(key) or {}
+            if not isinstance(value, dict):
+                raise ValueError(f"config.json: {key} must be an object or null, got {value!r}")
+            kind = value.get("rope_type", value.get("type", "default"))
+            if kind != "default":
+                raise ValueError(f"config.json: {key} {kind!r} is not supported, only default")
+            if key == "rope_parameters" and "rope_theta" in value:
+                return ConfigReader(value).number("rope_theta")
+        return self.number("rope_theta")
+
+    def refuse(self, key: str) -> None:
+        """Refuse a feature that this code does not implement: absent, null, 0 or false is fine."""
+        if value := self._config.get(key):
+            raise ValueError(f"config.json: {key}={value!r} is not supported, only null or false")
+
     def require(self, key: str, wanted: object) -> None:
         """Refuse a value that this code does not implement."""
         if (value := self._get(key)) != wanted:
@@ -98,23 +123,43 @@ class TensorReader:
                 f"the weight file {name} is damaged or truncated ({error}); copy it again"
             ) from None
 
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor as the file has it. Raises ValueError if it is missing."""
+        return tuple(self._slice(name).get_shape())
+
     def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """One tensor. Raises ValueError if it is missing or has another shape."""
+        """One tensor, whole. Raises ValueError if it is missing or has another shape."""
+        return self._read(name, shape, None)
+
+    def column_parallel(self, *parts: tuple[str, tuple[int, ...]]) -> Tensor:
+        """Stacked weights (or biases) of a linear layer; with several devices each part's
+        outputs are divided among them."""
+        return torch.cat([self._read(name, shape, 0) for name, shape in parts])
+
+    def row_parallel(self, name: str, shape: tuple[int, int]) -> Tensor:
+        """The weight of a linear layer whose inputs are divided among the devices."""
+        return self._read(name, shape, 1)
+
+    def _read(self, name: str, shape: tuple[int, ...], divided: int | None) -> Tensor:
+        """divided: the dimension that is split among devices, or None."""
+        view = self._slice(name)
+        if tuple(view.get_shape()) != shape:
+            raise ValueError(
+                f"the tensor {name} has shape {tuple(view.get_shape())}, but config.json asks for "
+                f"{shape}"
+            )
+        return view[:].to(self._device, self._dtype)
+
+    def _slice(self, name: str) -> Any:
         file = self._files.get(name)
         if file is None:
             raise ValueError(f"the checkpoint has no tensor {name}; is it complete?")
         if file not in self._open:
             self._open[file] = self._reader(file)
         try:
-            tensor = self._open[file].get_tensor(name)
+            return self._open[file].get_slice(name)
         except SafetensorError:
             raise ValueError(f"{file} does not hold the tensor {name}; is it complete?") from None
-        if tuple(tensor.shape) != shape:
-            raise ValueError(
-                f"the tensor {name} has shape {tuple(tensor.shape)}, but config.json asks for "
-                f"{shape}"
-            )
-        return tensor.to(self._device, self._dtype)
 
 
 def fingerprint(folder: Path) -> str:

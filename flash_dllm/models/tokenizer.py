@@ -11,18 +11,28 @@ from typing import Any
 _SENTINEL = "\ue0f0\ue0f1\ue0f2"
 
 
+# LLaDA's and Llama's, ChatML's (Dream, Qwen), LLaDA-MoE's and LLaDA2's
+_ENDS_OF_TURN = ("<|eot_id|>", "<|im_end|>", "<|role_end|>")
+
+
 def _load(folder: Path) -> Any:
     try:
+        import transformers
         from transformers import PreTrainedTokenizerFast
     except ImportError as error:
         raise ImportError(
             f"transformers could not be imported ({error}); run pip install transformers, and if "
             "a package named kernels is installed beside this checkout, pip uninstall kernels"
         ) from error
+    kind = PreTrainedTokenizerFast
     if not (folder / "tokenizer.json").is_file():
-        raise FileNotFoundError(f"tokenizer.json is missing in {folder}; copy it there again")
+        # Dream ships Qwen's vocabulary and merges with a class of its own, which would be remote
+        # code; the class it copies reads the same files
+        if not all((folder / name).is_file() for name in ("vocab.json", "merges.txt")):
+            raise FileNotFoundError(f"tokenizer.json is missing in {folder}; copy it there again")
+        kind = transformers.Qwen2TokenizerFast  # type: ignore[attr-defined]
     try:
-        return PreTrainedTokenizerFast.from_pretrained(str(folder))
+        return kind.from_pretrained(str(folder))
     except Exception as error:
         # transformers and tokenizers raise bare Exception subclasses for damaged files
         raise ValueError(f"the tokenizer in {folder} could not be read ({error})") from error
@@ -43,9 +53,14 @@ class Tokenizer:
 
     @property
     def end_token_ids(self) -> tuple[int, ...]:
-        """<|endoftext|> (whatever the tokenizer calls eos) and <|eot_id|>, where they exist."""
-        ids = [self._tokenizer.eos_token_id, self._special.get("<|eot_id|>")]
+        """Whatever the tokenizer calls eos, and the ends of a turn that it declares."""
+        ids = [self._tokenizer.eos_token_id, *(self._special.get(t) for t in _ENDS_OF_TURN)]
         return tuple(dict.fromkeys(i for i in ids if i is not None))
+
+    @property
+    def mask_token_id(self) -> int | None:
+        """The mask token that the tokenizer declares, if it does."""
+        return self._tokenizer.mask_token_id
 
     def encode(self, prompt: str, raw: bool = False) -> list[int]:
         """Ids of the prompt as one user turn of the chat template, or as plain text (`raw`).

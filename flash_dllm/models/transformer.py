@@ -16,6 +16,7 @@ from flash_dllm.cache import FlatKVCache
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.packing import Packed
 from kernels import ops
+from kernels.experts import Experts
 from kernels.reference import wide
 
 
@@ -23,7 +24,9 @@ from kernels.reference import wide
 class BlockWeights:
     """One layer; projections stacked so that each is one matrix product.
 
-    qkv [(H + 2G)·E, D]; attn_out [D, H·E]; gate_up [2F, D]; down [D, F]; norms [D].
+    qkv [(H + 2G)·E, D]; attn_out [D, H·E]; norms [D]; q_norm, k_norm as in
+    `kernels.reference.project_and_cache`. The feed-forward is gate_up [2F, D] with down [D, F],
+    or `experts`, or both (a shared expert).
     """
 
     attn_norm: Tensor
@@ -31,8 +34,11 @@ class BlockWeights:
     qkv_bias: Tensor | None
     attn_out: Tensor
     ffn_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Tensor | None = None
+    down: Tensor | None = None
+    q_norm: Tensor | None = None
+    k_norm: Tensor | None = None
+    experts: Experts | None = None
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,7 @@ class Transformer:
         self.impl = impl
         self.dtype = weights.embedding.dtype
         self.device = weights.embedding.device
-        exponent = torch.arange(0, spec.head_dim, 2, dtype=torch.float64) / spec.head_dim
+        exponent = torch.arange(0, spec.rotary_dim, 2, dtype=torch.float64) / spec.rotary_dim
         angle = torch.outer(
             torch.arange(spec.max_length, dtype=torch.float64), spec.rope_theta**-exponent
         )
@@ -84,17 +90,27 @@ class Transformer:
             normed = ops.rms_norm(hidden, block.attn_norm, spec.rms_norm_eps, impl)
             q = ops.project_and_cache(
                 normed, block.qkv, block.qkv_bias, cos, sin, packed.slots, keys, values,
-                spec.n_heads, impl,
+                spec.n_heads, impl, block.q_norm, block.k_norm, spec.rms_norm_eps,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
                 masses.append(ops.attention_mass(q, lse, keys, schedule, impl))
             hidden = hidden + F.linear(out.reshape(len(hidden), -1), block.attn_out)
             normed = ops.rms_norm(hidden, block.ffn_norm, spec.rms_norm_eps, impl)
-            hidden = hidden + ops.swiglu(normed, block.gate_up, block.down, impl)
+            hidden = hidden + self._feed_forward(normed, block)
         deciding = ops.rms_norm(
             hidden[packed.predict], self.weights.final_norm, spec.rms_norm_eps, impl
         )
         logits = F.linear(deciding, self.weights.head)
         mass = torch.stack(masses).mean(0) if masses else None
         return logits, mass
+
+    def _feed_forward(self, normed: Tensor, block: BlockWeights) -> Tensor:
+        """The dense one, the chosen experts, or the sum of both."""
+        if block.gate_up is None or block.down is None:
+            assert block.experts is not None, "a layer has a feed-forward"
+            return ops.expert_swiglu(normed, block.experts, self.impl)
+        dense = ops.swiglu(normed, block.gate_up, block.down, self.impl)
+        if block.experts is None:
+            return dense
+        return ops.expert_swiglu(normed, block.experts, self.impl) + dense
