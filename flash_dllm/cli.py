@@ -14,8 +14,17 @@ from typing import Any, NoReturn
 
 from flash_dllm.caches import CACHES
 from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
-from flash_dllm.files import check_target
-from flash_dllm.models import DTYPES, families, leave_one_core, load_model, load_preset
+from flash_dllm.files import check_target, read_json
+from flash_dllm.models import (
+    DTYPES,
+    QUANTIZATIONS,
+    families,
+    leave_one_core,
+    load_model,
+    load_preset,
+    locate,
+)
+from flash_dllm.models.presets import PRESETS
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace import DecodeTrace, StepTrace, join_token_texts
@@ -28,6 +37,9 @@ KNOBS = {
     "acceptance": "acceptance", "refresh": "refresh", "block": "block_length",
     "temperature": "temperature", "seed": "seed", "length": "gen_length",
 }  # fmt: skip
+
+
+TURN = ("role", "content")  # of a turn in a --chat file
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -45,6 +57,17 @@ def number_or_word(text: str) -> int | str:
         return text
 
 
+def key_and_value(text: str) -> tuple[str, Any]:
+    """For --override: KEY=VALUE, the value as JSON where it is some, else as a word."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, got {text!r}")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
 def parser() -> argparse.ArgumentParser:
     """All options; defaults come from the model's preset."""
     cli = OneLineParser(
@@ -55,7 +78,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add = cli.add_argument
     add("prompt", nargs="?", help="the question; the model's chat template is put around it")
-    add("--model", metavar="DIR", help="checkpoint folder (default: the embedded model)")
+    add("--model", metavar="NAME", help="checkpoint folder or hub name, owner/model (default: "
+        "the embedded model)")  # fmt: skip
+    add("--revision", metavar="REV", help="branch, tag or commit of a hub name")
+    add("--offline", action="store_true", help="hub names: read the local cache only")
+    add("--override", action="append", default=[], metavar="KEY=VALUE", type=key_and_value,
+        help="a key that config.json lacks or has wrong; may be repeated")  # fmt: skip
     add("--strategy", metavar="NAME", help=", ".join(STRATEGIES))
     add("--cache", metavar="NAME", help=", ".join(CACHES))
     add("--epsilon", type=float, metavar="ε", help="commit drafts at least this sure")
@@ -75,7 +103,11 @@ def parser() -> argparse.ArgumentParser:
     add("--impl", default="auto", choices=("auto", "torch", "triton"))
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
-    add("--raw", action="store_true", help="plain text: no chat template")
+    add("--quantize", default="none", choices=QUANTIZATIONS, help="8-bit weights (torchao)")
+    add("--preset", metavar="NAME", help="the model's settings to start from; --list names them")
+    add("--raw", action="store_true", help="plain text (few-shot, completion): no chat template")
+    add("--system", metavar="TEXT", help="system prompt of the chat template")
+    add("--chat", metavar="FILE", help='earlier turns: {"messages": [{"role": …, "content": …}]}')
     add("--trace", metavar="FILE", help="save the run as JSON")
     add("--html", metavar="FILE", help="save the run as an animated figure")
     add("--json", action="store_true", help="print one JSON object")
@@ -115,17 +147,22 @@ def print_list(as_json: bool) -> None:
     """The shelves by name."""
     from kernels.ops import IMPLS
 
-    shelves = {
+    shelves: dict[str, Any] = {
         "strategies": list(STRATEGIES),
         "caches": list(CACHES),
         "impls": list(IMPLS),
         "families": families(),
+        "presets": {family: list(known) for family, known in PRESETS.items()},
     }
     if as_json:
         print(json.dumps(shelves))
         return
     for shelf, names in shelves.items():
-        print(f"{shelf}: {', '.join(names)}")
+        if isinstance(names, dict):
+            for family, known in names.items():
+                print(f"{shelf} of {family}: {', '.join(known)}")
+        else:
+            print(f"{shelf}: {', '.join(names)}")
 
 
 def settings_of(options: argparse.Namespace, preset: dict[str, Any]) -> Settings:
@@ -140,14 +177,22 @@ def run(options: argparse.Namespace) -> int:
         if name is not None:
             check_target(name)
     # wrong settings are refused before the model is loaded
-    folder = Path(options.model) if options.model is not None else None
-    settings = settings_of(options, load_preset(folder))
-    engine = load_model(options.model, options.impl, options.device, options.dtype)
+    say = None if options.model is None else progress
+    folder = locate(options.model, options.revision, options.offline)
+    settings = settings_of(options, load_preset(folder, options.preset))
+    messages = conversation(options)
+    engine = load_model(
+        options.model, options.impl, options.device, options.dtype, options.quantize,
+        dict(options.override), options.revision, options.offline, say,
+    )  # fmt: skip
     leave_one_core()
-    prompt_ids = engine.encode(options.prompt, options.raw)
+    if options.raw:
+        prompt_ids, prompt_format = engine.encode(options.prompt, raw=True), "raw text"
+    else:
+        prompt_ids, prompt_format = engine.encode_chat(messages), chat_format(messages)
     check_prompt(engine, prompt_ids, settings.config)
     choice = (settings.strategy, settings.cache, settings.config)
-    header = start_trace(engine, prompt_ids, *choice, options.prompt)
+    header = start_trace(engine, prompt_ids, *choice, options.prompt, prompt_format)
     steps: list[StepTrace] = []
     code = 0
     problems: list[BaseException] = []
@@ -172,6 +217,41 @@ def run(options: argparse.Namespace) -> int:
     for problem in problems:
         complain(problem)
     return 2 if problems else code
+
+
+def conversation(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """(role, text) of every turn, the prompt last. Raises ValueError in one sentence."""
+    if options.raw and (options.system is not None or options.chat is not None):
+        raise ValueError("--raw has no chat template, so leave --system and --chat out")
+    messages = [] if options.system is None else [("system", options.system)]
+    if options.chat is not None:
+        if not Path(options.chat).is_file():
+            raise FileNotFoundError(f"{options.chat} is no file; name one with earlier turns")
+        turns = read_json(Path(options.chat)).get("messages")
+        for turn in turns if isinstance(turns, list) else [None]:
+            role, text = (turn.get(k) if isinstance(turn, dict) else None for k in TURN)
+            if not isinstance(role, str) or not isinstance(text, str):
+                raise ValueError(
+                    f'{options.chat} must hold {{"messages": [{{"role": …, "content": …}}, …]}}'
+                )
+            messages.append((role, text))
+    return [*messages, ("user", options.prompt)]
+
+
+def chat_format(messages: list[tuple[str, str]]) -> str:
+    """How a report names a conversation.
+
+    >>> chat_format([("system", "Be brief."), ("user", "Hi")])
+    'chat template, system prompt, 1 turn'
+    """
+    turns = sum(role == "user" for role, _ in messages)
+    system = "system prompt, " if messages[0][0] == "system" else ""
+    return f"chat template, {system}{turns} turn{'s' if turns > 1 else ''}"
+
+
+def progress(sentence: str) -> None:
+    """What happens while a model is fetched and loaded."""
+    print(f"· {sentence}", file=sys.stderr)
 
 
 def write_picture(trace: DecodeTrace, path: str) -> None:
@@ -202,6 +282,8 @@ def report(trace: DecodeTrace, as_json: bool) -> None:
             "passes": trace.passes,
             "verified": trace.verified,
             "seconds": round(trace.seconds, 4),
+            "model": trace.model.name,
+            "prompt_format": trace.prompt_format,
         }
         print(json.dumps(facts))
         return
@@ -211,7 +293,8 @@ def report(trace: DecodeTrace, as_json: bool) -> None:
     print(
         f"{trace.tokens} tokens, {len(trace.steps)} steps, {trace.passes} passes, "
         f"{trace.tokens_per_step:.2f} tokens/step, {trace.tokens_per_pass:.2f} tokens/pass, "
-        f"{trace.verified} verified, {trace.seconds:.2f} s"
+        f"{trace.verified} verified, {trace.seconds:.2f} s ({trace.model.name}, "
+        f"{trace.prompt_format})"
     )
 
 

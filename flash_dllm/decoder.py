@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from flash_dllm.caches import CACHES
 from flash_dllm.caches.base import CachePolicy, StepFacts
@@ -155,6 +155,7 @@ def start_trace(
     cache: CachePolicy,
     config: DecodeConfig,
     prompt: str = "",
+    prompt_format: str = "",
 ) -> DecodeTrace:
     """The header of a run, without steps."""
     return DecodeTrace(
@@ -163,6 +164,7 @@ def start_trace(
         model=engine.info,
         **Settings(strategy, cache, config).described(),
         token_texts={token: engine.token_text(token) for token in set(prompt_ids)},
+        prompt_format=prompt_format,
     )
 
 
@@ -229,6 +231,8 @@ class _Sequence:
 
     def receive(self, prediction: Prediction, session: Session) -> StepTrace | None:
         """Hand the answer to the strategy; returns the step's record if that ended the step."""
+        if self.canvas.config.rank_ends_last:
+            prediction = _ends_last(prediction, self.info.eos_token_ids)
         self._queries.append(self.query)
         self._answers.append(prediction)
         try:
@@ -300,6 +304,16 @@ class _Sequence:
                 self._queries[0].kind == "full",
             ),
         )
+
+
+def _ends_last(prediction: Prediction, ends: tuple[int, ...]) -> Prediction:
+    """The answer with end tokens at confidence 0: they rank last, but can still be all there is.
+
+    The alternatives keep the true probabilities. Source: LLaDA's `confidence_eos_eot_inf`, by
+    intent (docs/decisions.md, End tokens).
+    """
+    pairs = zip(prediction.tokens, prediction.confidences, strict=True)
+    return replace(prediction, confidences=[0.0 if t in ends else c for t, c in pairs])
 
 
 def _share(mass: float) -> float:

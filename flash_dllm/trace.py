@@ -178,6 +178,7 @@ class DecodeTrace:
     """A whole run: header, settings and steps.
 
     prompt           what was typed
+    prompt_format    how it became tokens: "chat template, 1 turn", "raw text", or "" if unknown
     prompt_token_ids the canvas before the first mask, chat template included
     token_texts      id → text of every id that occurs (bytes that are no UTF-8 as surrogates)
     strategy, cache  {"name": …, knob: value, …}
@@ -194,6 +195,7 @@ class DecodeTrace:
     token_texts: dict[int, str] = field(default_factory=dict)
     steps: tuple[StepTrace, ...] = ()
     status: str = "stopped"
+    prompt_format: str = ""
 
     @property
     def prompt_length(self) -> int:

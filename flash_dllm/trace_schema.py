@@ -81,7 +81,12 @@ KNOB_READERS = {tuple[int, int] | None: optional(pair(whole(0, 1_000), whole(0, 
 def build(kind: type, value: Any) -> Any:
     """A settings object of this class from its JSON; the class itself checks the values."""
     hints = get_type_hints(kind)
-    names = tuple(item.name for item in fields(kind))
+    given = value if type(value) is dict else {}
+    names = tuple(
+        item.name
+        for item in fields(kind)
+        if item.name in given or not item.metadata.get("may_lack")
+    )
     check_keys(value, names)
     knobs = {
         name: within(f".{name}", KNOB_READERS.get(hints[name], scalar), value[name])
@@ -195,7 +200,8 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
     """A trace of well-formed parts, and its settings as objects. Raises TraceError."""
     check_version(value)
     names = tuple(item.name for item in fields(DecodeTrace))
-    check_keys(value, ("format", "schema_version", *names))
+    present = tuple(name for name in names if name in value or name != "prompt_format")
+    check_keys(value, ("format", "schema_version", *present))
     model = within(".model", MODEL, value["model"])
     token = whole(0, model.vocab_size - 1)
     within(".model.mask_token_id", token, model.mask_token_id)
@@ -209,6 +215,7 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
     trace = DecodeTrace(
         prompt=within(".prompt", text(1_000_000), value["prompt"]),
         prompt_token_ids=prompt_ids,
+        prompt_format=within(".prompt_format", LABEL, value.get("prompt_format", "")),
         model=model,
         **settings.described(),
         token_texts=within(".token_texts", token_texts(model.vocab_size), value["token_texts"]),

@@ -6,6 +6,7 @@ R rows, D d_model, N experts, F width of one expert, k experts a row.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +20,7 @@ class Experts:
 
     router        [N, D]
     bias          [N], added to the scores for the choice only, or None
-    gate_up       [N, 2F, D]; down [N, D, F]
+    gate_up       N of [2F, D]; down N of [D, F]
     top_k         experts a row
     score         "softmax" over all experts (OLMoE, LLaDA-MoE) or "sigmoid" of each (LLaDA2)
     renormalise   whether the chosen weights are divided by their sum
@@ -30,8 +31,8 @@ class Experts:
 
     router: Tensor
     bias: Tensor | None
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Sequence[Tensor]
+    down: Sequence[Tensor]
     top_k: int
     score: str
     renormalise: bool

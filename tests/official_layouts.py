@@ -149,7 +149,7 @@ MOE = {"experts": 8, "expert_size": 32}
 
 
 def fuse_experts(tensors: Tensors) -> Tensors:
-    """Experts one by one → transformers' stacked parameters."""
+    """Experts one by one → the stacked parameters of transformers 5."""
     done = {name: tensor for name, tensor in tensors.items() if ".experts." not in name}
     for layer in range(LAYERS):
         base = f"model.layers.{layer}.mlp.experts."
@@ -220,7 +220,7 @@ def from_llada2(tensors: Tensors) -> Tensors:
                 done[f"{base}self_attn.{leaf}_proj.weight"] = part
         else:
             done[name] = tensor
-    return fuse_experts(done)
+    return done
 
 
 def llada_layout(kv: int, is_tied: bool) -> Layout:
@@ -256,7 +256,6 @@ def moe_layout(kind: str, wide_norm: bool) -> Layout:
         lambda seed: qwen_tensors(seed, 16, False, True, kv=4, wide_norm=wide_norm, **MOE),
         kind,
         oracle,
-        fuse_experts,
     )
 
 
@@ -346,6 +345,8 @@ def oracle_logits(name: str, ids: list[int], seed: int = 0, mask=None) -> torch.
         )
         model = getattr(transformers, f"{layout.oracle_kind}ForCausalLM")(config).double().eval()
         tensors = layout.rename(layout.tensors(seed))
+        if any(key.endswith("experts.gate_up_proj") for key in model.state_dict()):
+            tensors = fuse_experts(tensors)
         missing, unknown = model.load_state_dict(tensors, strict=False)
         is_tied = layout.oracle_config["tie_word_embeddings"]
         assert not unknown and set(missing) <= ({"lm_head.weight"} if is_tied else set()), (

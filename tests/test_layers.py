@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # room → what a file in it may import besides the standard library; first match wins
 RULES = {
     "flash_dllm/models/tokenizer.py": {"transformers"},
+    "flash_dllm/models/hub.py": {"huggingface_hub"},
+    "flash_dllm/models/quantize.py": {"flash_dllm", "torch", "torchao"},
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
     "flash_dllm/engine.py": {"flash_dllm", "torch"},
     "flash_dllm/cache.py": {"torch"},
@@ -98,7 +100,10 @@ def test_figures_families_caches_and_strategies_keep_apart():
         shared = {
             "flash_dllm/strategies": {"base", "draft", "confidence"},
             "flash_dllm/caches": {"base"},
-            "flash_dllm/models": {"base", "checkpoint", "layout", "tokenizer", "transformer"},
+            "flash_dllm/models": {
+                "base", "checkpoint", "hub", "layout", "memory", "presets", "quantize", "tokenizer",
+                "transformer",
+            },
         }
         if room in shared:
             others = {

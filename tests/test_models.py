@@ -217,6 +217,27 @@ DAMAGES = {
         lambda f: (f / "preset.json").write_text('{"config": {"block_length": "x"}}'),
         "block_length must be a whole number",
     ),
+    "causal model": (
+        lambda f: edited_config(f, model_type="qwen2"),
+        r"'qwen2' in .* \(a causal language model, which can't fill in masks\) is not supported",
+    ),
+    "unknown causal model": (
+        lambda f: edited_config(f, model_type="new", architectures=["NewForCausalLM"]),
+        "'new' in .*a causal language model",
+    ),
+    "another model's tokenizer": (
+        lambda f: edited_config(f, embedding_size=4000),
+        "the tokenizer has 4096 tokens, but the model's vocabulary only 4000",
+    ),
+    "shard cut off": (
+        lambda f: (
+            (f / "part.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-100]),
+            (f / "model.safetensors.index.json").write_text(
+                json.dumps({"weight_map": {WTE: "part.safetensors"}})
+            ),
+        ),
+        "part.safetensors is damaged or truncated",
+    ),
     "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     "broken tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), "could not be read"),
 }
@@ -236,7 +257,7 @@ def test_a_damaged_folder_is_refused_in_one_sentence(folder, name):
     [
         ("{% if %}", "could not be rendered"),
         ("{{ raise_exception('no') }}", "could not be rendered"),
-        ("hello", "does not show the user's text"),
+        ("hello", "does not show each message once"),
     ],
 )
 def test_a_broken_chat_template_is_refused_in_a_sentence(folder, template, says):

@@ -12,6 +12,9 @@ from flash_dllm.models.checkpoint import ConfigReader, TensorReader
 from flash_dllm.models.layout import read_common_spec, read_dense_model
 from flash_dllm.models.transformer import ModelWeights
 
+# these models were tuned without thinking
+TEMPLATE_OPTIONS = {"enable_thinking": False}
+
 
 def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSpec:
     """The spec from config.json. Raises ValueError naming a missing or unsupported key."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,21 @@ class ConfigReader:
 
 
 class TensorReader:
-    """Tensors by name from one or several safetensors files, in the wanted dtype and place."""
+    """Tensors by name from one or several safetensors files, in the wanted dtype and place.
 
-    def __init__(self, folder: Path, dtype: torch.dtype, device: torch.device) -> None:
+    One tensor at a time goes from the file to the device; `quantize` then shrinks the matrices
+    of linear layers, so that the whole model is never there in full size.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        dtype: torch.dtype,
+        device: torch.device,
+        quantize: Callable[[Tensor], Tensor] = lambda weight: weight,
+    ) -> None:
         self._folder, self._dtype, self._device = folder, dtype, device
+        self._quantize = quantize
         self._files = self._locate()
         self._open: dict[str, Any] = {}
 
@@ -123,6 +135,10 @@ class TensorReader:
                 f"the weight file {name} is damaged or truncated ({error}); copy it again"
             ) from None
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Every tensor's shape, from the heads of the files."""
+        return {name: self.shape(name) for name in self._files}
+
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a tensor as the file has it. Raises ValueError if it is missing."""
         return tuple(self._slice(name).get_shape())
@@ -134,11 +150,12 @@ class TensorReader:
     def column_parallel(self, *parts: tuple[str, tuple[int, ...]]) -> Tensor:
         """Stacked weights (or biases) of a linear layer; with several devices each part's
         outputs are divided among them."""
-        return torch.cat([self._read(name, shape, 0) for name, shape in parts])
+        stacked = torch.cat([self._read(name, shape, 0) for name, shape in parts])
+        return self._quantize(stacked) if stacked.dim() == 2 else stacked
 
     def row_parallel(self, name: str, shape: tuple[int, int]) -> Tensor:
         """The weight of a linear layer whose inputs are divided among the devices."""
-        return self._read(name, shape, 1)
+        return self._quantize(self._read(name, shape, 1))
 
     def _read(self, name: str, shape: tuple[int, ...], divided: int | None) -> Tensor:
         """divided: the dimension that is split among devices, or None."""
@@ -148,7 +165,8 @@ class TensorReader:
                 f"the tensor {name} has shape {tuple(view.get_shape())}, but config.json asks for "
                 f"{shape}"
             )
-        return view[:].to(self._device, self._dtype)
+        # converted where it will live: the file's bytes cross over as they are
+        return view[:].to(self._device).to(self._dtype)
 
     def _slice(self, name: str) -> Any:
         file = self._files.get(name)

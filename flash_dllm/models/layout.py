@@ -6,8 +6,6 @@ queries and keys, shift, block, experts.
 
 from __future__ import annotations
 
-import torch
-
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.checkpoint import ConfigReader, TensorReader
 from flash_dllm.models.transformer import BlockWeights, ModelWeights
@@ -106,8 +104,8 @@ def read_experts(
     dense = [read_dense(tensors, f"{base}experts.{n}.", d_model, ffn_size) for n in range(count)]
     return Experts(
         router=tensors.take(f"{base}gate.weight", (count, d_model)),
-        gate_up=torch.stack([expert["gate_up"] for expert in dense]),
-        down=torch.stack([expert["down"] for expert in dense]),
+        gate_up=tuple(expert["gate_up"] for expert in dense),
+        down=tuple(expert["down"] for expert in dense),
         **rule,
     )
 

@@ -65,7 +65,7 @@ def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader)
         blocks.append(
             BlockWeights(
                 attn_norm=tensors.take(f"{base}input_layernorm.weight", (d_model,)),
-                qkv=tensors.take(f"{own}query_key_value.weight", (qkv_width, d_model)),
+                qkv=tensors.column_parallel((f"{own}query_key_value.weight", (qkv_width, d_model))),
                 qkv_bias=None,
                 attn_out=tensors.row_parallel(f"{own}dense.weight", (d_model, width)),
                 ffn_norm=tensors.take(f"{base}post_attention_layernorm.weight", (d_model,)),
