@@ -294,3 +294,53 @@ def test_a_preset_of_the_family_is_the_start(capsys, small, tmp_path):
     assert (trace.config["block_length"], trace.config["gen_length"]) == (8, 16)
     code, _, err = call(capsys, "How many?", *small, "--preset", "none")
     assert code == 2 and "Preset must be one of flash, llada" in err
+
+
+def test_many_prompts_are_one_json_object_a_line(capsys, small, tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "2 + 2?"}\n\n{"prompt": "Hi"}\n')
+    code, out, err = call(capsys, "--prompts", str(file), *small, "--length", "8")
+    assert code == 0, err
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["prompt"] for line in lines] == ["2 + 2?", "Hi"]
+    # each as if it were alone
+    for line in lines:
+        _, out, _ = call(capsys, line["prompt"], *small, "--length", "8", "--json")
+        assert json.loads(out)["token_ids"] == line["token_ids"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "says"),
+    [
+        ("", [], "holds no prompts"),
+        ('{"prompt": "x"}\n[1]', [], "line 2 of"),
+        ("x", [], 'must be {"prompt"'),
+        ('{"prompt": " "}', [], "the prompt is empty"),
+        ('{"prompt": "x"}', ["--batch", "0"], "batch_size must be"),
+        ('{"prompt": "x"}', ["--trace", "run.json"], "--trace has no effect with --prompts"),
+        ('{"prompt": "x"}', ["--out", "/no/such/folder/x"], "does not exist"),
+        (None, [], "is no file"),
+    ],
+)
+def test_wrong_prompt_files_are_a_sentence(capsys, small, tmp_path, content, options, says):
+    file = tmp_path / "prompts.jsonl"
+    if content is not None:
+        file.write_text(content)
+    code, out, err = call(capsys, "--prompts", str(file), *small, *options)
+    assert (code, out) == (2, "")
+    assert says.lower() in err.lower()
+    assert complaints(err).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["x", "--batch", "3"], "--batch has no effect without --prompts"),
+        (["x", "--tensor-parallel", "2"], "run torchrun"),
+        (["x", "--prompts", "y"], "--prompts FILE instead of one"),
+    ],
+)
+def test_options_of_many_prompts_and_devices_need_their_place(capsys, arguments, says, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    code, _, err = call(capsys, *arguments)
+    assert code == 2 and says in err

@@ -19,7 +19,8 @@ RULES = {
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/sampling.py": {"kernels", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
-    "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
+    "flash_dllm/cli.py": {"flash_dllm", "kernels", "app"},
+    "flash_dllm/terminal.py": {"flash_dllm", "rich"},
     "flash_dllm": {"flash_dllm"},
     "kernels": {"kernels", "torch", "triton"},
     "app/ui.py": {"app", "flash_dllm", "gradio"},
@@ -101,8 +102,8 @@ def test_figures_families_caches_and_strategies_keep_apart():
             "flash_dllm/strategies": {"base", "draft", "confidence"},
             "flash_dllm/caches": {"base"},
             "flash_dllm/models": {
-                "base", "checkpoint", "hub", "layout", "memory", "presets", "quantize", "tokenizer",
-                "transformer",
+                "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
+                "tokenizer", "transformer",
             },
         }
         if room in shared:

@@ -18,14 +18,15 @@ from flash_dllm.models.presets import PRESETS, preset_of
 if TYPE_CHECKING:
     from flash_dllm.engine import ModelEngine
     from flash_dllm.models.base import ModelSpec
+    from flash_dllm.models.parallel import Ranks
     from flash_dllm.models.tokenizer import Tokenizer
 
 log = logging.getLogger(__name__)
 
 EMBEDDED = Path(__file__).resolve().parents[2] / "assets" / "tiny"
 _NOT_FAMILIES = {
-    "base", "checkpoint", "hub", "layout", "memory", "presets", "quantize", "tokenizer",
-    "transformer",
+    "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
+    "tokenizer", "transformer",
 }  # fmt: skip
 # named in the error, so that nobody takes one for a file that is broken
 _CAUSAL = {"gpt2", "llama", "mistral", "gemma", "qwen2", "qwen3", "qwen3_moe", "olmoe", "phi3"}
@@ -50,6 +51,7 @@ def load_model(
     revision: str | None = None,
     offline: bool = False,
     say: Callable[[str], None] | None = None,
+    ranks: Ranks | None = None,
 ) -> ModelEngine:
     """Load a checkpoint: a folder, a hub name (`owner/model`), or None for the embedded model.
 
@@ -60,6 +62,7 @@ def load_model(
     revision   branch, tag or commit of a hub name
     offline    read the hub library's local cache only
     say        gets one sentence per stage: what is downloaded, how much memory is needed, …
+    ranks      the processes of torchrun (`parallel.start_ranks`), which then also fix the device
     Raises FileNotFoundError, ValueError, RuntimeError, ImportError, PermissionError or
     ConnectionError in one sentence: missing or damaged files, unsupported model_type or values,
     no room, an implementation or device that this machine lacks, no network, a licence gate.
@@ -76,7 +79,7 @@ def load_model(
     from kernels.ops import resolve_impl
 
     say = say or log.info
-    place = _device(device)
+    place = _device(device) if ranks is None else ranks.device
     impl = resolve_impl(impl, place.type)
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
@@ -94,6 +97,11 @@ def load_model(
         config["mask_token_id"] = _mask_token_id(path, tokenizer)
     spec = family.read_spec(config, _end_ids(config, tokenizer))
     _check_vocabulary(spec, tokenizer)
+    devices = 1 if ranks is None else ranks.size
+    label = name if devices == 1 else f"{name}, each of {devices} devices"
+    local = spec if ranks is None else ranks.local(spec)
+    if devices > 1 and config.get("num_experts"):
+        raise ValueError(f"{name} has experts, which tensor_parallel can't share; leave it out")
 
     shapes = None
     if is_remote and not offline:
@@ -101,19 +109,22 @@ def load_model(
 
         if (shapes := hub.remote_shapes(name, revision)) is not None:
             # the weights are many gigabytes: say so, and whether they would fit, before they come
-            say(estimate(shapes, spec).sentence(name, getattr(torch, dtype), quantize))
-            check_room(name, estimate(shapes, spec), dtype, quantize, place)
+            need = estimate(shapes, spec, devices)
+            say(need.sentence(label, getattr(torch, dtype), quantize))
+            check_room(name, need, dtype, quantize, place)
     if is_remote:
         from flash_dllm.models import hub
 
         say(f"fetching the weights of {name}")
         path = hub.fetch(name, revision, offline, has_weights=True)
     tensors = TensorReader(path, getattr(torch, dtype), place, shrink)
+    if ranks is not None and devices > 1:
+        tensors = TensorReader(path, getattr(torch, dtype), place, shrink, ranks.shard)
     if shapes is None:
-        need = estimate(tensors.shapes(), spec)
-        say(need.sentence(name, getattr(torch, dtype), quantize))
+        need = estimate(tensors.shapes(), spec, devices)
+        say(need.sentence(label, getattr(torch, dtype), quantize))
         check_room(name, need, dtype, quantize, place)
-    model = Transformer(spec, family.read_weights(spec, config, tensors), impl)
+    model = Transformer(local, family.read_weights(spec, config, tensors), impl, ranks)
     info = ModelInfo(
         name=name,
         vocab_size=spec.vocab_size,
@@ -122,7 +133,7 @@ def load_model(
         eos_token_ids=spec.eos_token_ids,
         fingerprint=fingerprint(path),
         impl=impl,
-        device=place.type,
+        device=place.type if devices == 1 else f"{devices} x {place.type}",
         dtype=dtype if quantize == "none" else f"{dtype}, {quantize} weights",
         shift=spec.shift,
         causal_block=spec.causal_block,

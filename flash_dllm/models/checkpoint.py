@@ -82,7 +82,8 @@ class TensorReader:
     """Tensors by name from one or several safetensors files, in the wanted dtype and place.
 
     One tensor at a time goes from the file to the device; `quantize` then shrinks the matrices
-    of linear layers, so that the whole model is never there in full size.
+    of linear layers, so that the whole model is never there in full size. `shard` picks this
+    device's share of a weight along a dimension.
     """
 
     def __init__(
@@ -91,9 +92,10 @@ class TensorReader:
         dtype: torch.dtype,
         device: torch.device,
         quantize: Callable[[Tensor], Tensor] = lambda weight: weight,
+        shard: Callable[[Tensor, int], Tensor] = lambda weight, dim: weight,
     ) -> None:
         self._folder, self._dtype, self._device = folder, dtype, device
-        self._quantize = quantize
+        self._quantize, self._shard = quantize, shard
         self._files = self._locate()
         self._open: dict[str, Any] = {}
 
@@ -166,7 +168,9 @@ class TensorReader:
                 f"{shape}"
             )
         # converted where it will live: the file's bytes cross over as they are
-        return view[:].to(self._device).to(self._dtype)
+        whole = view[:]
+        mine = whole if divided is None else self._shard(whole, divided)
+        return mine.to(self._device).to(self._dtype)
 
     def _slice(self, name: str) -> Any:
         file = self._files.get(name)

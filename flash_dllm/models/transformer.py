@@ -7,6 +7,7 @@ it needs is in the flat cache.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +19,9 @@ from flash_dllm.packing import Packed
 from kernels import ops
 from kernels.experts import Experts
 from kernels.reference import wide
+
+if TYPE_CHECKING:
+    from flash_dllm.models.parallel import Ranks
 
 
 @dataclass(frozen=True)
@@ -54,8 +58,12 @@ class ModelWeights:
 class Transformer:
     """The mask predictor (LLaDA's word for the network)."""
 
-    def __init__(self, spec: ModelSpec, weights: ModelWeights, impl: str) -> None:
+    def __init__(
+        self, spec: ModelSpec, weights: ModelWeights, impl: str, ranks: Ranks | None = None
+    ) -> None:
+        """ranks: the devices that share the model; `spec` and `weights` are this one's share."""
         self.spec = spec
+        self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         self.weights = weights
         self.impl = impl
         self.dtype = weights.embedding.dtype
@@ -95,15 +103,24 @@ class Transformer:
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
                 masses.append(ops.attention_mass(q, lse, keys, schedule, impl))
-            hidden = hidden + F.linear(out.reshape(len(hidden), -1), block.attn_out)
+            hidden = hidden + self._joined(
+                F.linear(out.reshape(len(hidden), -1), block.attn_out)
+            )
             normed = ops.rms_norm(hidden, block.ffn_norm, spec.rms_norm_eps, impl)
-            hidden = hidden + self._feed_forward(normed, block)
+            hidden = hidden + self._joined(self._feed_forward(normed, block))
         deciding = ops.rms_norm(
             hidden[packed.predict], self.weights.final_norm, spec.rms_norm_eps, impl
         )
         logits = F.linear(deciding, self.weights.head)
         mass = torch.stack(masses).mean(0) if masses else None
+        if mass is not None and self._ranks is not None:
+            # each device has the mean over its own heads
+            mass = self._joined(mass) / self._ranks.size
         return logits, mass
+
+    def _joined(self, partial: Tensor) -> Tensor:
+        """The sum over the devices that share the model."""
+        return partial if self._ranks is None else self._ranks.joined(partial)
 
     def _feed_forward(self, normed: Tensor, block: BlockWeights) -> Tensor:
         """The dense one, the chosen experts, or the sum of both."""
