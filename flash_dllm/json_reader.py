@@ -122,29 +122,30 @@ def within(where: str, reader: Reader, value: Any) -> Any:
         raise error.inside(where) from None
 
 
-def check_keys(value: Any, expected: tuple[str, ...]) -> None:
-    """Refuse anything but an object with exactly these keys."""
+def check_keys(value: Any, expected: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
+    """Refuse anything but an object with exactly these keys; the optional ones may be left out."""
     if type(value) is not dict:
         raise TraceError(f"must be an object, got {shown(value)}")
-    if missing := [key for key in expected if key not in value]:
+    if missing := [key for key in expected if key not in value and key not in optional]:
         raise TraceError("is missing", f".{missing[0]}")
     if unknown := [key for key in value if key not in expected]:
         raise TraceError(f"has the unknown key {shown(unknown[0])}; remove it")
 
 
-def record(kind: type, /, *, may_lack: tuple[str, ...] = (), **readers: Reader) -> Reader:
-    """An object as a dataclass, with one reader per field; `may_lack` then have their default."""
+def record(kind: type, /, optional: tuple[str, ...] = (), **readers: Reader) -> Reader:
+    """An object as a dataclass, with one reader per field.
+
+    `optional` fields may be left out and then have the dataclass's default.
+    """
     names = tuple(item.name for item in fields(kind))
     assert set(names) == set(readers), f"readers and fields of {kind.__name__} differ"
 
     def read(value: Any) -> Any:
-        if type(value) is dict:
-            present = tuple(name for name in names if name in value or name not in may_lack)
-        else:
-            present = names
-        check_keys(value, present)
+        check_keys(value, names, optional)
         values = {}
-        for name in present:
+        for name in names:
+            if name not in value:
+                continue
             try:
                 values[name] = readers[name](value[name])
             except TraceError as error:

@@ -81,16 +81,13 @@ KNOB_READERS = {tuple[int, int] | None: optional(pair(whole(0, 1_000), whole(0, 
 def build(kind: type, value: Any) -> Any:
     """A settings object of this class from its JSON; the class itself checks the values."""
     hints = get_type_hints(kind)
-    given = value if type(value) is dict else {}
-    names = tuple(
-        item.name
-        for item in fields(kind)
-        if item.name in given or not item.metadata.get("may_lack")
-    )
-    check_keys(value, names)
+    names = tuple(item.name for item in fields(kind))
+    later = tuple(item.name for item in fields(kind) if item.metadata.get("may_lack"))
+    check_keys(value, names, later)
     knobs = {
         name: within(f".{name}", KNOB_READERS.get(hints[name], scalar), value[name])
         for name in names
+        if name in value
     }
     try:
         return kind(**knobs)
@@ -122,7 +119,7 @@ COUNT = whole(0, 10_000_000)
 
 MODEL = record(
     ModelInfo,
-    may_lack=("shift", "causal_block"),
+    optional=("shift", "causal_block"),
     name=LABEL,
     vocab_size=whole(1, MAX_VOCAB),
     n_layers=whole(1, 10_000),
@@ -200,8 +197,7 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
     """A trace of well-formed parts, and its settings as objects. Raises TraceError."""
     check_version(value)
     names = tuple(item.name for item in fields(DecodeTrace))
-    present = tuple(name for name in names if name in value or name != "prompt_format")
-    check_keys(value, ("format", "schema_version", *present))
+    check_keys(value, ("format", "schema_version", *names), ("prompt_format",))
     model = within(".model", MODEL, value["model"])
     token = whole(0, model.vocab_size - 1)
     within(".model.mask_token_id", token, model.mask_token_id)

@@ -11,6 +11,7 @@ from torch import Tensor
 from kernels import experts as expert_reference
 from kernels import reference
 from kernels.experts import Experts
+from kernels.reference import HeadNorms
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
@@ -53,6 +54,7 @@ def project_and_cache(
     hidden: Tensor,
     weight: Tensor,
     bias: Tensor | None,
+    head_norms: HeadNorms | None,
     cos: Tensor,
     sin: Tensor,
     slots: Tensor,
@@ -60,9 +62,6 @@ def project_and_cache(
     value_cache: Tensor,
     n_heads: int,
     impl: str,
-    q_norm: Tensor | None = None,
-    k_norm: Tensor | None = None,
-    eps: float = 0.0,
 ) -> Tensor:
     """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place."""
     n_kv_heads, head_dim = key_cache.shape[1:]
@@ -75,8 +74,7 @@ def project_and_cache(
     match impl:
         case "torch":
             return reference.project_and_cache(
-                hidden, weight, bias, cos, sin, slots, key_cache, value_cache, n_heads,
-                q_norm, k_norm, eps,
+                hidden, weight, bias, head_norms, cos, sin, slots, key_cache, value_cache, n_heads
             )
     raise _no_kernel("project_and_cache", impl)
 

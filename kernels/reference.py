@@ -8,12 +8,22 @@ Statistics are taken in fp32, or in fp64 when the input is fp64.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.schedule import Schedule
+
+
+class HeadNorms(NamedTuple):
+    """RMS norm of queries and keys before the rotation: weights q, k [E] for every head by itself
+    (Qwen3), or [H·E] and [G·E] for all heads together (OLMoE)."""
+
+    q: Tensor
+    k: Tensor
+    eps: float
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
@@ -49,22 +59,19 @@ def project_and_cache(
     hidden_RD: Tensor,
     weight: Tensor,
     bias: Tensor | None,
+    head_norms: HeadNorms | None,
     cos_RE: Tensor,
     sin_RE: Tensor,
     slots_R: Tensor,
     key_cache: Tensor,
     value_cache: Tensor,
     n_heads: int,
-    q_norm: Tensor | None = None,
-    k_norm: Tensor | None = None,
-    eps: float = 0.0,
 ) -> Tensor:
     """Project, norm, rotate and store K and V of the queried rows (paper Alg. 1).
 
     hidden_RD    [R, D]            normed
     weight       [(H + 2G)·E, D]   q, k and v stacked; bias likewise or None
-    q_norm, k_norm  RMS norm before RoPE with `eps`: [E] for each head by itself (Qwen3), [H·E] and
-                 [G·E] over all heads together (OLMoE), or None for none
+    head_norms   weights of the norms of queries and keys, or None
     slots_R      [R] int64         where each row's K and V go; -1 drops the row
     key_cache, value_cache  [slots, G, E]   written in place
     Returns      q [R, H, E], rotated, in hidden's dtype.
@@ -72,8 +79,9 @@ def project_and_cache(
     n_kv_heads, head_dim = key_cache.shape[1:]
     qkv = F.linear(hidden_RD, weight, bias).view(len(hidden_RD), -1, head_dim)
     q, k, v = qkv.split((n_heads, n_kv_heads, n_kv_heads), dim=1)
-    if q_norm is not None and k_norm is not None:
-        q, k = head_norm(q, q_norm, eps), head_norm(k, k_norm, eps)
+    if head_norms is not None:
+        q = head_norm(q, head_norms.q, head_norms.eps)
+        k = head_norm(k, head_norms.k, head_norms.eps)
     q, k = rotate(q, cos_RE, sin_RE), rotate(k, cos_RE, sin_RE)
     key_cache.index_copy_(0, slots_R, k)
     value_cache.index_copy_(0, slots_R, v)

@@ -37,7 +37,7 @@ def test_projection_writes_exactly_the_given_slots(rows, kv_heads):
     values = keys.clone()
     cos, sin = torch.ones(rows, size // 2).double(), torch.zeros(rows, size // 2).double()
     q = ops.project_and_cache(
-        hidden, weight, None, cos, sin, slots, keys, values, heads, "torch"
+        hidden, weight, None, None, cos, sin, slots, keys, values, heads, "torch"
     )
     expected = (hidden @ weight.T).view(rows, -1, size)
     torch.testing.assert_close(q, expected[:, :heads])

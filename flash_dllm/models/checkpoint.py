@@ -145,9 +145,12 @@ class TensorReader:
         """The shape of a tensor as the file has it. Raises ValueError if it is missing."""
         return tuple(self._slice(name).get_shape())
 
-    def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """One tensor, whole. Raises ValueError if it is missing or has another shape."""
-        return self._read(name, shape, None)
+    def take(self, name: str, shape: tuple[int, ...], is_wide: bool = False) -> Tensor:
+        """One tensor, whole. Raises ValueError if it is missing or has another shape.
+
+        is_wide  at least float32: for routers, whose choice hangs on small differences
+        """
+        return self._read(name, shape, None, is_wide)
 
     def column_parallel(self, *parts: tuple[str, tuple[int, ...]]) -> Tensor:
         """Stacked weights (or biases) of a linear layer; with several devices each part's
@@ -159,7 +162,9 @@ class TensorReader:
         """The weight of a linear layer whose inputs are divided among the devices."""
         return self._quantize(self._read(name, shape, 1))
 
-    def _read(self, name: str, shape: tuple[int, ...], divided: int | None) -> Tensor:
+    def _read(
+        self, name: str, shape: tuple[int, ...], divided: int | None, is_wide: bool = False
+    ) -> Tensor:
         """divided: the dimension that is split among devices, or None."""
         view = self._slice(name)
         if tuple(view.get_shape()) != shape:
@@ -170,7 +175,8 @@ class TensorReader:
         # converted where it will live: the file's bytes cross over as they are
         whole = view[:]
         mine = whole if divided is None else self._shard(whole, divided)
-        return mine.to(self._device).to(self._dtype)
+        dtype = torch.promote_types(self._dtype, torch.float32) if is_wide else self._dtype
+        return mine.to(self._device).to(dtype)
 
     def _slice(self, name: str) -> Any:
         file = self._files.get(name)

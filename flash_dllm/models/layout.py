@@ -6,10 +6,15 @@ queries and keys, shift, block, experts.
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import Tensor
+
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.checkpoint import ConfigReader, TensorReader
 from flash_dllm.models.transformer import BlockWeights, ModelWeights
 from kernels.experts import Experts
+from kernels.reference import HeadNorms
 
 
 def read_common_spec(
@@ -64,7 +69,7 @@ def read_attention(
     width, kv_width = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
     sizes = (("q_proj", width), ("k_proj", kv_width), ("v_proj", kv_width))
     own = f"{base}self_attn."
-    fields = {
+    fields: dict[str, Any] = {
         "attn_norm": tensors.take(f"{base}input_layernorm.weight", (spec.d_model,)),
         "ffn_norm": tensors.take(f"{base}post_attention_layernorm.weight", (spec.d_model,)),
         "qkv": tensors.column_parallel(
@@ -78,12 +83,16 @@ def read_attention(
             *((f"{own}{leaf}.bias", (size,)) for leaf, size in sizes)
         )
     if has_norm:
-        for name, size in (("q_norm", width), ("k_norm", kv_width)):
-            leaf = f"{own}{name}.weight"
-            # one weight a head (Qwen3) or one over all heads (OLMoE): the file says which
-            is_wide = tensors.shape(leaf) == (size,)
-            fields[name] = tensors.take(leaf, (size if is_wide else spec.head_dim,))
+        q = _read_norm(spec, tensors, f"{own}q_norm.weight", width)
+        k = _read_norm(spec, tensors, f"{own}k_norm.weight", kv_width)
+        fields["head_norms"] = HeadNorms(q, k, spec.rms_norm_eps)
     return fields
+
+
+def _read_norm(spec: ModelSpec, tensors: TensorReader, name: str, width: int) -> Tensor:
+    """One weight for each head (Qwen3) or one over all heads (OLMoE): the file says which."""
+    is_wide = tensors.shape(name) == (width,)
+    return tensors.take(name, (width if is_wide else spec.head_dim,))
 
 
 def read_dense(tensors: TensorReader, base: str, d_model: int, ffn_size: int) -> dict:
@@ -103,7 +112,7 @@ def read_experts(
     """`base`gate.weight and `base`experts.N; `rule` are the other fields of Experts."""
     dense = [read_dense(tensors, f"{base}experts.{n}.", d_model, ffn_size) for n in range(count)]
     return Experts(
-        router=tensors.take(f"{base}gate.weight", (count, d_model)),
+        router=tensors.take(f"{base}gate.weight", (count, d_model), is_wide=True),
         gate_up=tuple(expert["gate_up"] for expert in dense),
         down=tuple(expert["down"] for expert in dense),
         **rule,

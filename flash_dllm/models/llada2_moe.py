@@ -9,6 +9,7 @@ from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.checkpoint import ConfigReader, TensorReader
 from flash_dllm.models.layout import read_common_spec, read_dense, read_ends, read_experts
 from flash_dllm.models.transformer import BlockWeights, ModelWeights
+from kernels.reference import HeadNorms
 
 
 def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSpec:
@@ -22,10 +23,15 @@ def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSp
     if read.has("use_qk_norm"):
         read.require("use_qk_norm", True)
     spec = read_common_spec(read, eos_token_ids, causal_block=read.whole("block_size"))
-    part = read.number("partial_rotary_factor")
-    rotary_dim = int(spec.head_dim * part)
-    if part > 1 or rotary_dim % 2:
-        raise ValueError(f"config.json: partial_rotary_factor must leave an even part, got {part}")
+    if read.has("rotary_dim") and not read.has("partial_rotary_factor"):
+        rotary_dim = read.whole("rotary_dim")
+    else:
+        rotary_dim = int(spec.head_dim * read.number("partial_rotary_factor"))
+    if rotary_dim > spec.head_dim or rotary_dim % 2:
+        raise ValueError(
+            f"config.json: partial_rotary_factor must leave an even part of head_dim "
+            f"{spec.head_dim}, got {rotary_dim}"
+        )
     return replace(spec, rotary_dim=rotary_dim)
 
 
@@ -49,7 +55,7 @@ def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader)
             feed_forward = {
                 "experts": read_experts(
                     tensors, mlp, d_model, expert_size, count,
-                    bias=tensors.take(f"{mlp}gate.expert_bias", (count,)),
+                    bias=tensors.take(f"{mlp}gate.expert_bias", (count,), is_wide=True),
                     top_k=read.whole("num_experts_per_tok", 1, count),
                     score="sigmoid",
                     renormalise=read.flag("norm_topk_prob"),
@@ -59,8 +65,10 @@ def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader)
                 )
             }
             if shared := read.whole("num_shared_experts", 0):
+                key = "moe_shared_expert_intermediate_size"
+                size = read.whole(key) if read.has(key) else expert_size
                 feed_forward |= read_dense(
-                    tensors, f"{mlp}shared_experts.", d_model, shared * expert_size
+                    tensors, f"{mlp}shared_experts.", d_model, shared * size
                 )
         blocks.append(
             BlockWeights(
@@ -69,8 +77,11 @@ def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader)
                 qkv_bias=None,
                 attn_out=tensors.row_parallel(f"{own}dense.weight", (d_model, width)),
                 ffn_norm=tensors.take(f"{base}post_attention_layernorm.weight", (d_model,)),
-                q_norm=tensors.take(f"{own}query_layernorm.weight", (spec.head_dim,)),
-                k_norm=tensors.take(f"{own}key_layernorm.weight", (spec.head_dim,)),
+                head_norms=HeadNorms(
+                    tensors.take(f"{own}query_layernorm.weight", (spec.head_dim,)),
+                    tensors.take(f"{own}key_layernorm.weight", (spec.head_dim,)),
+                    spec.rms_norm_eps,
+                ),
                 **feed_forward,
             )
         )

@@ -18,7 +18,7 @@ from flash_dllm.models.base import ModelSpec
 from flash_dllm.packing import Packed
 from kernels import ops
 from kernels.experts import Experts
-from kernels.reference import wide
+from kernels.reference import HeadNorms, wide
 
 if TYPE_CHECKING:
     from flash_dllm.models.parallel import Ranks
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class BlockWeights:
     """One layer; projections stacked so that each is one matrix product.
 
-    qkv [(H + 2G)·E, D]; attn_out [D, H·E]; norms [D]; q_norm, k_norm as in
-    `kernels.reference.project_and_cache`. The feed-forward is gate_up [2F, D] with down [D, F],
+    qkv [(H + 2G)·E, D]; attn_out [D, H·E]; norms [D]; head_norms: those
+    of queries and keys, or None. The feed-forward is gate_up [2F, D] with down [D, F],
     or `experts`, or both (a shared expert).
     """
 
@@ -40,8 +40,7 @@ class BlockWeights:
     ffn_norm: Tensor
     gate_up: Tensor | None = None
     down: Tensor | None = None
-    q_norm: Tensor | None = None
-    k_norm: Tensor | None = None
+    head_norms: HeadNorms | None = None
     experts: Experts | None = None
 
 
@@ -97,8 +96,8 @@ class Transformer:
             keys, values = cache.keys[number], cache.values[number]
             normed = ops.rms_norm(hidden, block.attn_norm, spec.rms_norm_eps, impl)
             q = ops.project_and_cache(
-                normed, block.qkv, block.qkv_bias, cos, sin, packed.slots, keys, values,
-                spec.n_heads, impl, block.q_norm, block.k_norm, spec.rms_norm_eps,
+                normed, block.qkv, block.qkv_bias, block.head_norms, cos, sin, packed.slots,
+                keys, values, spec.n_heads, impl,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if schedule.mass_rows_BP is not None and first <= number <= last:
