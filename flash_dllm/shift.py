@@ -10,6 +10,8 @@ which still holds [MASK]. So it answers what decoding one position after another
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from flash_dllm.canvas import Canvas
 from flash_dllm.query import VIEWS, Query, Role, block_end
 
@@ -22,9 +24,11 @@ def shifted(query: Query, canvas: Canvas, mask_token_id: int, shift: int) -> Que
     """
     if shift == 0:
         return query
-    done = Query(query.kind, query.length, wants_mass=query.wants_mass, shift=shift)
-    done.block_size = query.block_size
-    done.searched = query.searched
+    # everything but the rows is the same
+    done = replace(
+        query, tokens=[], positions=[], slots=[], roles=[], ranks=[], predict=[], replaced={},
+        shift=shift,
+    )  # fmt: skip
     asked = set(query.predict)
     for row in range(query.rows):
         token, position, slot = query.tokens[row], query.positions[row], query.slots[row]
