@@ -153,7 +153,8 @@ def sees_view(
     """
     if view is not Role.DRAFT_VIEW:
         return is_own_row
-    last = reader_rank - 1 if reader is Role.MASK_VIEW else reader_rank
+    knows_own_rank = reader in (Role.DRAFT_VIEW, Role.PREDECESSOR_VIEW)
+    last = reader_rank if knows_own_rank else reader_rank - 1
     return view_rank <= last
 
 

@@ -79,9 +79,9 @@ def test_an_unknown_quantisation_is_refused():
 
 
 LLADA_8B = ModelSpec(
-    d_model=4096, n_layers=32, n_heads=32, n_kv_heads=32, head_dim=128, rotary_dim=128,
+    d_model=4096, n_layers=32, n_heads=32, n_kv_heads=32, head_dim=128,
     ffn_size=12288, vocab_size=126464, rms_norm_eps=1e-5, rope_theta=5e5, max_length=4096,
-    mask_token_id=126336, eos_token_ids=(126081,), shift=0, causal_block=None,
+    mask_token_id=126336, eos_token_ids=(126081,),
 )  # fmt: skip
 
 

@@ -49,7 +49,6 @@ def read_common_spec(
         n_heads=n_heads,
         n_kv_heads=n_kv_heads,
         head_dim=head_dim,
-        rotary_dim=head_dim,
         ffn_size=read.whole(ffn_key),
         vocab_size=vocab_size,
         rms_norm_eps=read.number("rms_norm_eps"),

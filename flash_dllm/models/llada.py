@@ -41,7 +41,6 @@ def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSp
         n_heads=n_heads,
         n_kv_heads=n_kv_heads,
         head_dim=d_model // n_heads,
-        rotary_dim=d_model // n_heads,
         ffn_size=read.whole("mlp_hidden_size"),
         vocab_size=vocab_size,
         rms_norm_eps=read.number("rms_norm_eps"),
@@ -49,8 +48,6 @@ def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSp
         max_length=read.whole("max_sequence_length"),
         mask_token_id=read.whole("mask_token_id", 0, vocab_size - 1),
         eos_token_ids=eos_token_ids,
-        shift=0,
-        causal_block=None,
     )
 
 

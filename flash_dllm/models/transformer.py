@@ -67,7 +67,8 @@ class Transformer:
         self.impl = impl
         self.dtype = weights.embedding.dtype
         self.device = weights.embedding.device
-        exponent = torch.arange(0, spec.rotary_dim, 2, dtype=torch.float64) / spec.rotary_dim
+        turned = spec.rotary_dim or spec.head_dim
+        exponent = torch.arange(0, turned, 2, dtype=torch.float64) / turned
         angle = torch.outer(
             torch.arange(spec.max_length, dtype=torch.float64), spec.rope_theta**-exponent
         )
