@@ -169,7 +169,7 @@ def locate(
         (say or log.info)(f"asking the hub for {folder}")
         return hub.fetch(folder, revision, offline, has_weights=False)
     raise FileNotFoundError(
-        f"{path} is not a folder; give the folder of a checkpoint, or a hub name (owner/model)"
+        f"the path {path} is not a folder; give one with a checkpoint, or a hub name (owner/model)"
     )
 
 
