@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -333,6 +334,11 @@ def oracle_logits(name: str, ids: list[int], seed: int = 0, mask=None) -> torch.
     layout = LAYOUTS[name]
     if mask is None:
         mask = open_mask(len(ids), layout.block)
+    with warnings.catch_warnings():
+        # imported while float32 still means float32: transformers reaches for torchao, if it is
+        # there, and torchao's own source warns
+        warnings.simplefilter("ignore")
+        network = getattr(transformers, f"{layout.oracle_kind}ForCausalLM")
     bias = torch.zeros(mask.shape, dtype=torch.float64).masked_fill(~mask, -math.inf)
     with (
         mock.patch.object(torch, "float32", torch.float64),
@@ -343,7 +349,7 @@ def oracle_logits(name: str, ids: list[int], seed: int = 0, mask=None) -> torch.
         config = getattr(transformers, f"{layout.oracle_kind}Config")(
             **layout.oracle_config, attn_implementation="eager", experts_implementation="eager"
         )
-        model = getattr(transformers, f"{layout.oracle_kind}ForCausalLM")(config).double().eval()
+        model = network(config).double().eval()
         tensors = layout.rename(layout.tensors(seed))
         if any(key.endswith("experts.gate_up_proj") for key in model.state_dict()):
             tensors = fuse_experts(tensors)
