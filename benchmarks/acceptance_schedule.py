@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flash_dllm.engine import ModelEngine
@@ -88,13 +88,13 @@ class ScheduledSession:
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         self._inner.promote(handle, moves)
 
-    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
-        answers = self._inner.answer(queries)
-        return [
+    def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
+        answers = self._inner.ask(queries)
+        return lambda: [
             self._verify(handle, query, answer)
             if query.kind == "verify"
             else self._draft(handle, answer)
-            for (handle, query), answer in zip(queries, answers, strict=True)
+            for (handle, query), answer in zip(queries, answers(), strict=True)
         ]
 
     def _draft(self, handle: int, answer: Prediction) -> Prediction:

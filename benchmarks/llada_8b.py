@@ -42,7 +42,7 @@ from benchmarks.acceptance_schedule import (  # noqa: E402
     ScheduledEngine,
 )
 from benchmarks.plain_torch import PlainForward, varlen_times  # noqa: E402
-from benchmarks.random_llada import SHAPES, Shape, random_engine, weight_tensors  # noqa: E402
+from benchmarks.random_llada import SHAPES, Shape, random_engine  # noqa: E402
 from benchmarks.timing import Spread, Table, device_times, versions, wall_times  # noqa: E402
 from flash_dllm.caches import FlashCache  # noqa: E402
 from flash_dllm.caches.flash import FlashMemory  # noqa: E402
@@ -76,9 +76,6 @@ class Bench:
         out = Path(options.out)
         self.table = Table(out / "llada_8b.csv", versions(self.device))
         self._summary_file = out / "summary.json"
-        if self.device.type == "cuda":
-            # fp32 products are never rounded to TF32 behind our back
-            torch.backends.cuda.matmul.allow_tf32 = False
         self.engine = random_engine(shape, self.impl, options.device, not options.no_graphs)
 
     def add(self, section: str, name: str, unit: str, value: Spread | float, **facts) -> None:
@@ -318,7 +315,8 @@ def memory(bench: Bench) -> None:
         print("memory: only a CUDA device counts its bytes")
         return
     shape, batch, gb = bench.shape, 16, 1e9
-    weights = sum(t.numel() * t.element_size() for t in weight_tensors(bench.engine.model.weights))
+    tensors = bench.engine.model.weights.tensors
+    weights = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     bench.rest()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()

@@ -53,7 +53,7 @@ TINY = Shape(
         vocab_size=2048, rms_norm_eps=1e-5, rope_theta=500000.0, max_length=512,
         mask_token_id=5, eos_token_ids=(0,),
     ),
-    prompt=64, answer=64, window=16, decide=8, search=4, tracked_128=16, tracked_144=20,
+    prompt=64, answer=128, window=16, decide=8, search=4, tracked_128=16, tracked_144=20,
 )  # fmt: skip
 SHAPES = {"llada": LLADA, "tiny": TINY}
 
@@ -95,14 +95,6 @@ def random_weights(spec: ModelSpec, dtype: torch.dtype, device: torch.device) ->
     return ModelWeights(
         draw(spec.vocab_size, spec.d_model), blocks, ones(), draw(spec.vocab_size, spec.d_model)
     )
-
-
-def weight_tensors(weights: ModelWeights) -> list[Tensor]:
-    """All of them, once each."""
-    tensors = [weights.embedding, weights.final_norm, weights.head]
-    for block in weights.blocks:
-        tensors += [tensor for tensor in vars(block).values() if torch.is_tensor(tensor)]
-    return tensors
 
 
 def random_engine(shape: Shape, impl: str, device: str, has_graphs: bool) -> ModelEngine:

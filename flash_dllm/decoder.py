@@ -1,9 +1,9 @@
 """The one loop: `decode_steps` yields each decision while decoding, `decode` collects them.
 
 The loop fills the cache, asks each live sequence's strategy for its next question, packs the
-questions of all sequences into one pass, and commits the very record that it yields. Sequences
-in draft and in verify phase share a pass; a batch of one is no special case. It knows nothing
-about tensors or tokenizers: `engine.py` does.
+questions of all sequences into one pass, and yields the very proposals that it committed.
+Sequences in draft and in verify phase share a pass; a batch of one is no special case. It knows
+nothing about tensors or tokenizers: `engine.py` does.
 """
 
 from __future__ import annotations
@@ -127,6 +127,7 @@ def _loop(
 ) -> Iterator[tuple[int, StepTrace]]:
     waiting = deque(enumerate(prompts))
     live: list[_Sequence] = []
+    ended: list[_Ended] = []
     while waiting or live:
         while waiting and len(live) < batch_size:
             number, prompt_ids = waiting.popleft()
@@ -134,15 +135,28 @@ def _loop(
             canvas = Canvas.start(prompt_ids, config, info.eos_token_ids, info.causal_block)
             handle = session.admit(canvas.length, config.seed)
             live.append(_Sequence(number, handle, canvas, strategy, cache, info))
-        predictions = session.answer([(sequence.handle, sequence.query) for sequence in live])
-        for sequence, prediction in zip(live, predictions, strict=True):
-            step = sequence.receive(prediction, session)
-            if step is not None:
-                yield sequence.number, step
+        failure = None
+        try:
+            answers = session.ask([(sequence.handle, sequence.query) for sequence in live])
+        except Exception as error:
+            failure = error  # what was committed before it is told first
+        # the last steps are recorded, and looked at by whoever decodes, while the device works
+        for step in ended:
+            yield step.number, step.record()
+        if failure is not None:
+            raise failure
+        predictions = answers()
+        received = [
+            sequence.receive(prediction, session)
+            for sequence, prediction in zip(live, predictions, strict=True)
+        ]
+        ended = [step for step in received if step is not None]
         for sequence in live:
             if sequence.canvas.is_finished:
                 session.release(sequence.handle)
         live = [sequence for sequence in live if not sequence.canvas.is_finished]
+    for step in ended:
+        yield step.number, step.record()
 
 
 def check_prompt(engine: Engine, prompt_ids: Sequence[int], config: DecodeConfig) -> None:
@@ -245,8 +259,9 @@ class _Sequence:
             query.top = max(query.top, ATTENTION_RECORDED)
         self.query = shifted(query, self.canvas, mask_token_id, self.info.shift)
 
-    def receive(self, prediction: Prediction, session: Session) -> StepTrace | None:
-        """Hand the answer to the strategy; returns the step's record if that ended the step."""
+    def receive(self, prediction: Prediction, session: Session) -> _Ended | None:
+        """Hand the answer to the strategy; returns what the step's record is made of if that
+        ended the step."""
         if self.canvas.config.rank_ends_last:
             prediction = _ends_last(prediction, self.info.eos_token_ids)
         self._queries.append(self.query)
@@ -255,36 +270,24 @@ class _Sequence:
             self._set(self._generator.send(prediction))
             return None
         except StopIteration as end:
-            step = self._record(end.value)
-        self._commit(step, session)
+            decision: Decision = end.value
+        ended = _Ended(
+            self.number,
+            self.index,
+            self._window,
+            decision,
+            self.cache.tracked(self.memory),
+            self._queries,
+            self._answers,
+        )
+        self._commit(decision, session)
         if not self.canvas.is_finished:
             self._begin()
-        return step
+        return ended
 
-    def _record(self, decision: Decision) -> StepTrace:
-        last = self._queries[-1]
-        mass = self._answers[0].mass
-        return StepTrace(
-            index=self.index,
-            window=self._window,
-            proposals=decision.proposals,
-            stop=decision.stop,
-            tracked=self.cache.tracked(self.memory),
-            verify_tracked=_positions(last, Role.TRACKED) if last.kind == "verify" else (),
-            attention=mass.top[:ATTENTION_RECORDED] if mass is not None else (),
-            decided_mass=mass.decided if mass is not None else 0.0,
-            passes=tuple(
-                PassRecord(
-                    query.kind, query.rows, len(query.predict), round(answer.seconds, 6),
-                    answer.route,
-                )
-                for query, answer in zip(self._queries, self._answers, strict=True)
-            ),
-        )
-
-    def _commit(self, step: StepTrace, session: Session) -> None:
-        """Write the record's tokens, promote accepted draft views, choose the next tracked set."""
-        accepted = step.accepted
+    def _commit(self, decision: Decision, session: Session) -> None:
+        """Write the accepted tokens, promote accepted draft views, choose the next tracked set."""
+        accepted = decision.accepted
         assert accepted, "every step must commit at least one token"
         self.canvas = self.canvas.commit(accepted)
         last = self._queries[-1]
@@ -300,7 +303,7 @@ class _Sequence:
             }
             moves = [
                 (views[p.position], p.position)
-                for p in step.proposals
+                for p in decision.judged
                 if p.verdict is Verdict.VERIFIED
             ]
             session.promote(self.handle, moves)
@@ -326,6 +329,43 @@ def _ends_last(prediction: Prediction, ends: tuple[int, ...]) -> Prediction:
     """
     pairs = zip(prediction.tokens, prediction.confidences, strict=True)
     return replace(prediction, confidences=[0.0 if t in ends else c for t, c in pairs])
+
+
+@dataclass(frozen=True)
+class _Ended:
+    """A step that was committed: what its record is made of, in a quieter moment."""
+
+    number: int
+    index: int
+    window: tuple[int, ...]
+    decision: Decision
+    tracked: tuple[int, ...]
+    queries: list[Query]
+    answers: list[Prediction]
+
+    def record(self) -> StepTrace:
+        """The record. It holds the very proposals that were committed."""
+        last = self.queries[-1]
+        mass = self.answers[0].mass
+        step = StepTrace(
+            index=self.index,
+            window=self.window,
+            proposals=self.decision.proposals,
+            stop=self.decision.stop,
+            tracked=self.tracked,
+            verify_tracked=_positions(last, Role.TRACKED) if last.kind == "verify" else (),
+            attention=mass.top[:ATTENTION_RECORDED] if mass is not None else (),
+            decided_mass=mass.decided if mass is not None else 0.0,
+            passes=tuple(
+                PassRecord(
+                    query.kind, query.rows, len(query.predict), round(answer.seconds, 6),
+                    answer.route,
+                )
+                for query, answer in zip(self.queries, self.answers, strict=True)
+            ),
+        )
+        assert step.accepted == self.decision.accepted, "only judged proposals may commit"
+        return step
 
 
 def _positions(query: Query, role: Role) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,14 +18,12 @@ from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
 from flash_dllm.sampling import GumbelField, choose, rank_mass, read_choice
 from flash_dllm.trace import ModelInfo
-from flash_dllm.workspace import GRAPH_ROWS, Workspace
+from flash_dllm.workspace import FULL_ROWS, GRAPH_ROWS, Workspace
 from kernels.routes import qkv_route
 
-# a full pass reads so many rows at once (one sequence at least): two of LLaDA's at 1024 + 512.
-# More would cost memory and gain no speed
-FULL_ROWS = 4096
-# a full pass of more rows is not captured: its launches cost nothing beside its work
-FULL_GRAPH_ROWS = 1024
+# a full pass of more multiplications (rows × weights) is not captured: launching its kernels
+# costs nothing beside its work, and it seldom comes again
+FULL_GRAPH_WORK = 4e12
 
 Asked = Sequence[tuple[int, Query]]
 
@@ -126,6 +124,19 @@ def _check_text(text: str) -> None:
         raise ValueError("the prompt is not valid UTF-8; type it again as text") from None
 
 
+@dataclass(frozen=True)
+class _Flight:
+    """A pass on its way: what was asked, where its result comes, how it was launched, and how
+    long that took."""
+
+    queries: Asked
+    flat: Tensor
+    sizes: PassSizes
+    alternatives: int
+    route: str
+    seconds: float
+
+
 class ModelSession:
     """The live sequences in the flat cache."""
 
@@ -163,6 +174,7 @@ class ModelSession:
         self._moves = [move for move in self._moves if move[0] != handle]
 
     def close(self) -> None:
+        self._space.settle()
         for handle in list(self._seeds):
             self.release(handle)
         if self._space.graphs is not None and not self._idle:
@@ -172,16 +184,30 @@ class ModelSession:
         """Noted here; all sequences' entries are copied together before the next pass."""
         self._moves += [(handle, source, target) for source, target in moves]
 
-    def answer(self, queries: Asked) -> list[Prediction]:
+    def ask(self, queries: Asked) -> Callable[[], list[Prediction]]:
         """One pass, or several where that is faster: full passes run apart, a few sequences at a
-        time. `seconds` covers host work and device work of the pass that answered."""
-        predictions: dict[int, Prediction] = {}
-        for asked in groups(queries):
-            predictions |= self._answer(asked)
-        return [predictions[handle] for handle, _ in queries]
+        time. On CUDA the (first) pass is launched at once; elsewhere everything waits for the
+        call, because there a launch is the whole work."""
+        passes = list(groups(queries))
+        first = self._start(passes[0]) if self._model.device.type == "cuda" else None
 
-    def _answer(self, queries: Asked) -> dict[int, Prediction]:
-        started = time.perf_counter()
+        def answers() -> list[Prediction]:
+            predictions: dict[int, Prediction] = {}
+            for number, asked in enumerate(passes):
+                flight = first if number == 0 and first is not None else self._start(asked)
+                predictions |= self._finish(flight)
+            return [predictions[handle] for handle, _ in queries]
+
+        return answers
+
+    def answer(self, queries: Asked) -> list[Prediction]:
+        """`ask` without a pause."""
+        return self.ask(queries)()
+
+    def _start(self, queries: Asked) -> _Flight:
+        """Launch a pass, and the copies that the last one's decisions ask for before it."""
+        begin = time.perf_counter()
+        self._space.depart()
         self._space.cache.promote(self._moves)
         self._moves = []
         # drafts keep runner-ups for the trace, verify answers do not need them
@@ -190,11 +216,20 @@ class ModelSession:
         alternatives = min(alternatives, self._model.spec.vocab_size)
         replays = self._space.replays
         flat, sizes = self.launch(queries, alternatives)
-        is_replay = self._space.replays > replays
+        route = self._route(sizes, self._space.replays > replays)
+        flat = self._space.start_transfer(flat)
+        return _Flight(queries, flat, sizes, alternatives, route, time.perf_counter() - begin)
+
+    def _finish(self, flight: _Flight) -> dict[int, Prediction]:
+        """Wait for a pass and read its answers."""
+        begin = time.perf_counter()
+        queries, sizes = flight.queries, flight.sizes
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
-        choice = read_choice(self._space.to_host(flat), sizes.predicted, alternatives, mass_shape)
-        seconds = time.perf_counter() - started
+        flat, on_device = self._space.end_transfer(flight.flat)
+        choice = read_choice(flat, sizes.predicted, flight.alternatives, mass_shape)
         masses = rank_mass(choice.mass, [query for _, query in queries])
+        # what the host did between start and finish is no part of the pass
+        seconds = max(on_device, flight.seconds + time.perf_counter() - begin)
         predictions = {}
         start = 0
         for (handle, query), mass in zip(queries, masses, strict=True):
@@ -205,7 +240,7 @@ class ModelSession:
                 choice.alternatives[start:end],
                 mass,
                 seconds,
-                self._route(sizes, is_replay),
+                flight.route,
             )
             start = end
         return predictions
@@ -217,13 +252,21 @@ class ModelSession:
         """
         space, exact = self._space, PassSizes.of(queries)
         table = space.cache.table
-        if space.graphs is None or space.fixed is None or not is_captured(queries, exact):
+        is_captured = self._is_captured(queries, exact)
+        if space.graphs is None or space.fixed is None or not is_captured:
             packed = space.free.fill(queries, table)
             return self._pass(packed, alternatives, self._noise_of(queries)), exact
         sizes = exact.padded(keys=table.shape[1])
         packed = space.fixed.fill(queries, table, sizes)
         launch = lambda: self._pass(packed, alternatives, None)  # noqa: E731
         return space.graphs.run((sizes, alternatives), launch), sizes
+
+    def _is_captured(self, queries: Asked, sizes: PassSizes) -> bool:
+        """Whether a pass may be a CUDA graph, and is worth it."""
+        if self._request.temperature > 0 or sizes.rows > GRAPH_ROWS:
+            return False  # the noise comes from the host
+        is_full = any(query.kind == "full" for _, query in queries)
+        return not is_full or sizes.rows * self._model.weights.count < FULL_GRAPH_WORK
 
     def _route(self, sizes: PassSizes, is_replay: bool) -> str:
         """How a pass ran, for the record; nothing where there was no choice."""
@@ -264,9 +307,3 @@ def groups(queries: Asked) -> Iterator[Asked]:
             some.append(pair)
     if some:
         yield some
-
-
-def is_captured(queries: Asked, sizes: PassSizes) -> bool:
-    """Whether a pass of these sizes is worth a CUDA graph."""
-    is_full = any(query.kind == "full" for _, query in queries)
-    return sizes.rows <= (FULL_GRAPH_ROWS if is_full else GRAPH_ROWS)

@@ -5,7 +5,7 @@ The loop knows no tensor. `engine.py` answers with a network; `scripted.py` from
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,8 +39,12 @@ class Session(Protocol):
     def admit(self, length: int, seed: int) -> int:
         """Give a sequence of `length` positions its slots; returns its handle."""
 
-    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
-        """One forward pass over the rows of all (handle, query) pairs."""
+    def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
+        """Start one forward pass over the rows of all (handle, query) pairs.
+
+        What comes back waits for its answers. It must be called, once, before anything else is
+        asked of the session.
+        """
 
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         """Copy cache entries (from scratch slot, to position's slot): accepted draft views."""

@@ -115,7 +115,7 @@ def rank_mass(mass: np.ndarray, queries: Sequence[Query]) -> list[Mass | None]:
         decided[number, : len(query.decided)] = np.frombuffer(query.decided, np.uint8)
     millionths = np.where(decided, np.rint(mass * 10**DIGITS), -1.0).astype(np.int64)
     ranks = millionths * (1 << 24) + np.arange(keys)[::-1]
-    top = min(keys, max(query.top for query in queries))
+    top = min(keys, max(1, *(query.top for query in queries)))
     best = np.sort(np.partition(ranks, keys - top, axis=1)[:, keys - top :], axis=1)[:, ::-1]
     positions = keys - 1 - best % (1 << 24)
     shares = np.take_along_axis(mass, positions, axis=1)

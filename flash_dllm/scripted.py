@@ -7,7 +7,7 @@ state a row sees is worked out from the cache slots that are visible to it, by t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flash_dllm.engine_protocol import SessionRequest
@@ -90,8 +90,8 @@ class ScriptedSession:
         for source, target in moves:
             slots[target] = slots[source]
 
-    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
-        return [self._answer(self._slots[handle], query) for handle, query in queries]
+    def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
+        return lambda: [self._answer(self._slots[handle], query) for handle, query in queries]
 
     def _answer(self, slots: dict[int, tuple[int, int]], query: Query) -> Prediction:
         for token, position, slot in zip(

@@ -11,12 +11,16 @@ from torch import Tensor
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.graphs import PassGraphs
+from flash_dllm.memory import check_gpu, pass_bytes, slot_bytes
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket, sequence_bucket
 
 # rows of the largest pass that is padded and captured
 GRAPH_ROWS = 8192
+# a full pass reads so many rows at once (one sequence at least): two of LLaDA's at 1024 + 512.
+# More would cost memory and gain no speed
+FULL_ROWS = 4096
 # a small cache is made larger, so that the next session fits into it; a large one is exact
 ROOMY_BYTES = 1 << 30
 ROOMY_SLOTS = 256
@@ -33,6 +37,7 @@ class Workspace:
     graphs: PassGraphs | None
     request: SessionRequest
     _host: Tensor | None = None
+    _events: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
 
     @classmethod
     def make(cls, model: Transformer, request: SessionRequest, has_graphs: bool) -> Workspace:
@@ -40,8 +45,18 @@ class Workspace:
         spec = model.spec
         slots = request.max_length + request.max_views
         roomy = -(-slots // ROOMY_SLOTS) * ROOMY_SLOTS
-        if has_graphs and request.sequences * roomy * slot_bytes(model) <= ROOMY_BYTES:
+        itemsize = model.dtype.itemsize
+        if has_graphs and request.sequences * roomy * slot_bytes(spec, itemsize) <= ROOMY_BYTES:
             slots = roomy
+        rows = min(request.sequences * slots, FULL_ROWS)
+        parts = {
+            "cache": request.sequences * slots * slot_bytes(spec, itemsize),
+            "passes": pass_bytes(spec, rows, rows // 4, itemsize),
+        }
+        check_gpu(
+            f"decoding {request.sequences} sequences of {request.max_length} positions",
+            parts, model.device, "decode fewer at once, or shorter ones",
+        )  # fmt: skip
         cache = FlatKVCache(
             request.sequences, slots, spec.n_layers, spec.n_kv_heads, spec.head_dim,
             model.dtype, model.device,
@@ -76,19 +91,36 @@ class Workspace:
         """How many passes were replayed so far."""
         return 0 if self.graphs is None else self.graphs.replays
 
-    def to_host(self, flat: Tensor) -> np.ndarray:
-        """The one transfer of a pass; waits for the pass to end."""
-        if flat.device.type != "cuda":
-            return flat.cpu().numpy()
+    def depart(self) -> None:
+        """The next pass begins here, by the device's clock."""
+        device = self.cache.keys.device
+        if device.type != "cuda":
+            return
+        if self._events is None:
+            make = torch.cuda.Event
+            self._events = make(enable_timing=True), make(enable_timing=True)
+        self._events[0].record()
+
+    def start_transfer(self, flat: Tensor) -> Tensor:
+        """Begin the one transfer of a pass; returns the host's tensor, not to be read yet."""
+        if self._events is None:
+            return flat
         if self._host is None or len(self._host) < len(flat) or self._host.dtype != flat.dtype:
             self._host = torch.empty(2 * len(flat), dtype=flat.dtype, pin_memory=True)
         host = self._host[: len(flat)]
         host.copy_(flat, non_blocking=True)
-        torch.cuda.current_stream(flat.device).synchronize()
-        return host.numpy()
+        self._events[1].record()
+        return host
 
+    def end_transfer(self, flat: Tensor) -> tuple[np.ndarray, float]:
+        """Wait for what `start_transfer` began; (the numbers, the device's seconds)."""
+        if self._events is None:
+            return flat.cpu().numpy(), 0.0
+        begin, end = self._events
+        end.synchronize()
+        return flat.numpy(), begin.elapsed_time(end) / 1e3
 
-def slot_bytes(model: Transformer) -> int:
-    """Bytes of one cache slot over all layers."""
-    spec = model.spec
-    return 2 * spec.n_layers * spec.n_kv_heads * spec.head_dim * model.dtype.itemsize
+    def settle(self) -> None:
+        """Wait for a pass that nobody waits for, before its buffers are used again."""
+        if self._events is not None:
+            self._events[1].synchronize()

@@ -20,6 +20,7 @@ class Tile:
     resident   programs that fit on one multiprocessor, for the number of key splits
     is_tail_transposed  whether the tail of a 144-row tile is computed keys × rows. A must where
                the main tile's products are wgmma, a loss elsewhere (`scheduled_attention.py`)
+    most_rows  of one program; several share a larger block
     """
 
     keys: int
@@ -27,6 +28,7 @@ class Tile:
     stages: int
     resident: int = 1
     is_tail_transposed: bool = False
+    most_rows: int = 144
 
 
 # class → rows of the tile → tile, for 16-bit inputs and heads of at most 128
@@ -36,7 +38,7 @@ _HALF: dict[int, dict[int, Tile]] = {
         16: Tile(64, 4, 3, 2),
         32: Tile(64, 4, 3, 2),
         64: Tile(64, 4, 3, 2),
-        128: Tile(128, 8, 2),
+        128: Tile(128, 8, 3),
         144: Tile(128, 8, 2, is_tail_transposed=True),
     },
     # 163 KB
@@ -57,10 +59,12 @@ _HALF: dict[int, dict[int, Tile]] = {
     },
 }
 # passes with views need more registers, which a tail doesn't leave: fewer keys instead of spills
-_HALF_VIEWS = {90: {144: Tile(64, 8, 3, is_tail_transposed=True)}, 80: {144: Tile(32, 8, 3)}}
+_HALF_VIEWS = {90: {144: Tile(64, 8, 4, is_tail_transposed=True)}, 80: {144: Tile(32, 8, 3)}}
+# a part of few keys waits for memory, not for products: small steps, copied further ahead
+_HALF_PARTS = {90: {144: Tile(64, 8, 4, is_tail_transposed=True)}}
 # fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
 # plain multiply-adds, correct and slow
-_FULL = Tile(16, 8, 1)
+_FULL = Tile(16, 8, 1, most_rows=32)
 
 
 def gpu_class(capability: tuple[int, int]) -> int:
@@ -73,18 +77,44 @@ def gpu_class(capability: tuple[int, int]) -> int:
 
 
 def attention_tile(
-    capability: tuple[int, int], rows: int, head_dim: int, itemsize: int, has_views: bool
+    capability: tuple[int, int],
+    rows: int,
+    head_dim: int,
+    itemsize: int,
+    has_views: bool = False,
+    is_split: bool = False,
 ) -> Tile:
     """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number."""
-    if itemsize > 2 or gpu_class(capability) == 75:
-        return _FULL
     kind = gpu_class(capability)
+    if itemsize > 2 or kind == 75:
+        return _FULL
     tile = _HALF[kind][rows]
+    if is_split:
+        tile = _HALF_PARTS.get(kind, {}).get(rows, tile)
     if has_views:
         tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
     if head_dim > 128:  # twice the bytes per key
         return replace(tile, keys=max(16, tile.keys // 2), resident=1)
     return tile
+
+
+def attention_plan(
+    capability: tuple[int, int],
+    processors: int,
+    rows: int,
+    head_dim: int,
+    itemsize: int,
+    has_views: bool,
+    programs: int,
+    keys: int,
+) -> tuple[Tile, int]:
+    """(tile, number of key splits) of a pass, from its shapes alone.
+
+    programs  query blocks × key/value heads; keys  of the longest sequence
+    """
+    tile = attention_tile(capability, rows, head_dim, itemsize, has_views)
+    splits = key_splits(programs, keys, tile, processors)
+    return attention_tile(capability, rows, head_dim, itemsize, has_views, splits > 1), splits
 
 
 def mass_tile(capability: tuple[int, int], head_dim: int, itemsize: int) -> tuple[int, Tile]:

@@ -272,9 +272,10 @@ def swiglu(
 
                 gated = skinny_gemm(hidden, gate_up, tile, is_gated=True)
             else:
+                from kernels.prefetch import hint
                 from kernels.swiglu import swiglu as kernel
 
-                gated = kernel(linear(hidden, gate_up, impl))
+                gated = kernel(linear(hidden, gate_up, impl), hint(down, len(hidden)))
             return linear(gated, down, impl, may_split)
     raise _no_kernel("swiglu", impl)
 

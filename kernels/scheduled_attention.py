@@ -23,8 +23,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.configs_attention import Tile, attention_tile, key_splits
-from kernels.schedule import MASK_TILE, PAGE, TAIL_ROWS, Schedule, tile_rows
+from kernels.configs_attention import Tile, attention_plan
+from kernels.schedule import MASK_TILE, PAGE, Schedule, tile_rows
 
 LOG2_E = 1.4426950408889634
 LN_2 = tl.constexpr(0.6931471805599453)
@@ -133,21 +133,23 @@ def attend_kernel(
     n_rows, n_heads, n_pages, n_keys, n_flags, n_parts, scale,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr,
     MAIN: tl.constexpr, TAIL: tl.constexpr, TAIL_TRANSPOSED: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    SHARES: tl.constexpr, BLOCK_N: tl.constexpr,
     HAS_VIEWS: tl.constexpr, PAGE: tl.constexpr, MASK_TILE: tl.constexpr,
 ):  # fmt: skip
     """See the file's docstring. out [parts, R, H, E] (fp32 if there are several), lse likewise."""
-    block = tl.program_id(0)
+    # SHARES programs share a block that is too large for one (small GPUs, fp32)
+    block = tl.program_id(0) // SHARES
+    within = tl.program_id(0) % SHARES * (MAIN // GROUP)
     kv_head = tl.program_id(1)
     part = tl.program_id(2)
     count = tl.load(block_rows + block)
-    if count == 0:
+    if count <= within:
         return
     sequence = tl.load(block_sequence + block)
     first = tl.load(block_first + block)
     n_own = tl.load(key_count + sequence).to(tl.int32)
 
-    rows, heads, is_row = _tile_rows(first, kv_head, 0, count, MAIN, GROUP)
+    rows, heads, is_row = _tile_rows(first, kv_head, within, count, MAIN, GROUP)
     q = _load_queries(
         q_ptr, rows, heads, is_row, stride_q_row, stride_q_head, HEAD_DIM, BLOCK_E
     )
@@ -310,15 +312,27 @@ def scheduled_attention(
     keys = schedule.key_slots_BK.shape[1]
     capability, processors = gpu(q)
     has_views = schedule.has_views
-    tile = tile or attention_tile(capability, rows, head_dim, q.element_size(), has_views)
-    if splits is None:
-        splits = key_splits(blocks * n_kv_heads, keys, tile, processors)
+    plan = attention_plan(
+        capability, processors, rows, head_dim, q.element_size(), has_views,
+        blocks * n_kv_heads, keys,
+    )  # fmt: skip
+    tile = tile or plan[0]
+    splits = splits or plan[1]
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty((n_rows, n_heads), dtype=torch.float32, device=q.device)
     part_out, part_lse = out, lse
     if splits > 1:
         part_out = torch.empty((splits, *q.shape), dtype=torch.float32, device=q.device)
         part_lse = torch.empty((splits, *lse.shape), dtype=torch.float32, device=q.device)
+    main, tail, shares = min(rows, 128), max(rows - 128, 0), 1
+    if rows > tile.most_rows:
+        main, tail = tile.most_rows, 0
+        if group > main:
+            raise ValueError(
+                f"scheduled_attention: {group} query heads for a kv head don't fit on this GPU in "
+                f"{q.dtype}; use impl='torch'"
+            )
+        shares = triton.cdiv(schedule.block_size, main // group)
     block_e = max(16, triton.next_power_of_2(head_dim))
     # a pass without views has no such tables, and its variant of the kernel never reads them
     absent = schedule.page_table_BN
@@ -327,7 +341,7 @@ def scheduled_attention(
         schedule.key_mixed_BT,
     )  # fmt: skip
     replaces, start, until, mixed = (absent if rule is None else rule for rule in rules)
-    attend_kernel[(blocks, n_kv_heads, splits)](
+    attend_kernel[(blocks * shares, n_kv_heads, splits)](
         q, key_cache, value_cache, part_out, part_lse,
         schedule.block_sequence, schedule.block_first, schedule.block_rows,
         schedule.page_table_BN, schedule.key_count_B,
@@ -336,8 +350,8 @@ def scheduled_attention(
         n_rows, n_heads, schedule.page_table_BN.shape[1], keys, mixed.shape[1], splits,
         head_dim**-0.5 * LOG2_E,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=block_e,
-        MAIN=min(rows, 128), TAIL=TAIL_ROWS if rows > 128 else 0,
-        TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
+        MAIN=main, TAIL=tail, TAIL_TRANSPOSED=tile.is_tail_transposed,
+        SHARES=shares, BLOCK_N=tile.keys,
         HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
         num_warps=tile.warps, num_stages=tile.stages,
     )  # fmt: skip

@@ -7,7 +7,7 @@ hardware. Triton's tiles must be, so N is a main tile and a tail (144 = 128 + 16
 load of the weights; 144 rows as M would cost 192, as one power of two 256.
 
 Few tiles of N leave part of the GPU idle, so K may be split; the parts are fp32, and are added in
-fixed order by whoever reads them (`parts`), or by a second kernel.
+fixed order by the norm that reads them (`skinny_parts`), or by a second kernel.
 """
 
 from __future__ import annotations
@@ -113,8 +113,10 @@ def _add_parts_kernel(parts_ptr, out_ptr, size, SPLITS: tl.constexpr, BLOCK: tl.
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     is_real = at < size
     total = tl.zeros((BLOCK,), tl.float32)
-    for split in tl.static_range(SPLITS):
-        total += tl.load(parts_ptr + split * size.to(tl.int64) + at, mask=is_real, other=0.0)
+    source = parts_ptr + at
+    for _ in tl.static_range(SPLITS):
+        total += tl.load(source, mask=is_real, other=0.0)
+        source += size
     tl.store(out_ptr + at, total.to(out_ptr.dtype.element_ty), mask=is_real)
 
 

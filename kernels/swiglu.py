@@ -8,12 +8,33 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.contract import check
+from kernels.prefetch import Hint, prefetch
 
-BLOCK = 1024
+BLOCK, WARPS = 1024, 4
 
 
 @triton.jit
-def _swiglu_kernel(gate_up_ptr, out_ptr, stride, size, BLOCK: tl.constexpr):
+def _swiglu_kernel(
+    gate_up_ptr,
+    out_ptr,
+    stride,
+    size,
+    ahead_ptr,
+    ahead_chunks,
+    ahead_splits,
+    ahead_stride,
+    ahead_share,
+    ahead_size,
+    BLOCK: tl.constexpr,
+    ASKS_AHEAD: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    if ASKS_AHEAD:
+        prefetch(
+            ahead_ptr, ahead_chunks, ahead_splits, ahead_stride, ahead_share, ahead_size,
+            tl.program_id(0) * tl.num_programs(1) + tl.program_id(1),
+            tl.num_programs(0) * tl.num_programs(1), LANES,
+        )  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_real = column < size
@@ -23,7 +44,7 @@ def _swiglu_kernel(gate_up_ptr, out_ptr, stride, size, BLOCK: tl.constexpr):
     tl.store(out_ptr + row * size + column, out.to(out_ptr.dtype.element_ty), mask=is_real)
 
 
-def swiglu(gate_up: Tensor) -> Tensor:
+def swiglu(gate_up: Tensor, ahead: Hint | None = None) -> Tensor:
     """silu(left half) * right half; gate_up [R, 2F], returns [R, F] in its dtype."""
     check("swiglu", gate_up=gate_up)
     rows, doubled = gate_up.shape
@@ -31,5 +52,8 @@ def swiglu(gate_up: Tensor) -> Tensor:
     out = torch.empty(rows, size, dtype=gate_up.dtype, device=gate_up.device)
     if rows:
         grid = (rows, triton.cdiv(size, BLOCK))
-        _swiglu_kernel[grid](gate_up, out, gate_up.stride(0), size, BLOCK=BLOCK, num_warps=4)
+        _swiglu_kernel[grid](
+            gate_up, out, gate_up.stride(0), size, *(ahead or Hint(out)), BLOCK=BLOCK,
+            ASKS_AHEAD=ahead is not None, LANES=32 * WARPS, num_warps=WARPS,
+        )  # fmt: skip
     return out

@@ -46,13 +46,18 @@ class SlowEngine(AuditEngine):
 
     def open(self, request):
         session = super().open(request)
-        answer = session.answer
+        ask = session.ask
 
         def slow(queries):
-            time.sleep(self.pause)
-            return answer(queries)
+            answers = ask(queries)
 
-        session.answer = slow
+            def late():
+                time.sleep(self.pause)
+                return answers()
+
+            return late
+
+        session.ask = slow
         return session
 
 

@@ -8,7 +8,7 @@ draft and mask view often agree; confidences come in steps of 0.01, so that ties
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flash_dllm.engine_protocol import SessionRequest
@@ -90,8 +90,8 @@ class HashSession:
         for source, target in moves:
             slots[target] = slots[source]
 
-    def answer(self, queries: Sequence[tuple[int, Query]]) -> list[Prediction]:
-        return [self._answer(handle, query) for handle, query in queries]
+    def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
+        return lambda: [self._answer(handle, query) for handle, query in queries]
 
     def _answer(self, handle: int, query: Query) -> Prediction:
         slots = self._slots[handle]

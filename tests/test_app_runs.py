@@ -91,18 +91,27 @@ def test_waiting_runs_are_counted(runs):
     assert (runs.ahead(first), runs.ahead(second)) == (0, 1)
 
 
-def test_an_error_in_the_middle_keeps_the_steps_before_it(runs):
+@pytest.mark.parametrize("place", ["launch", "answer"])
+def test_an_error_in_the_middle_keeps_the_steps_before_it(runs, place):
     class Breaking(SlowEngine):
         def open(self, request):
             session = super().open(request)
-            answer, count = session.answer, iter(range(100))
+            ask, count = session.ask, iter(range(100))
 
             def breaking(queries):
-                if next(count) == 6:
+                is_broken = next(count) == 6
+                if is_broken and place == "launch":
                     raise RuntimeError("out of memory")
-                return answer(queries)
+                answers = ask(queries)
 
-            session.answer = breaking
+                def late():
+                    if is_broken:
+                        raise RuntimeError("out of memory")
+                    return answers()
+
+                return late
+
+            session.ask = breaking
             return session
 
     runs._engines[EMBEDDED] = Breaking(seed=2, end_share=0)

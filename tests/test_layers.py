@@ -19,6 +19,7 @@ RULES = {
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/graphs.py": {"torch"},
+    "flash_dllm/memory.py": {"flash_dllm", "torch"},
     "flash_dllm/workspace.py": {"flash_dllm", "numpy", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "app"},
@@ -45,7 +46,7 @@ PLAIN = {
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
 ROWS = {"flash_dllm.engine", "flash_dllm.cache", "flash_dllm.packing", "flash_dllm.sampling",
-        "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.models",
+        "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.memory", "flash_dllm.models",
         "flash_dllm.cli"}  # fmt: skip
 
 

@@ -182,9 +182,9 @@ def test_one_specification_has_many_different_answers(items: list[Item]) -> None
     common = [texts for texts in answers.values() if len(texts) >= 10]
     assert len(common) >= 20
     for texts in common:
-        # few choices of whole wordings: two answers may well agree, but not often
-        assert len(set(texts)) >= 0.7 * len(texts)
-        assert len({len(text) for text in texts}) >= 6
+        # few choices of whole wordings, one of them usual: answers may well agree
+        assert len(set(texts)) >= 0.5 * len(texts)
+        assert len({len(text) for text in texts}) >= 5
 
 
 def test_an_answer_holds_few_choices() -> None:
@@ -194,7 +194,7 @@ def test_an_answer_holds_few_choices() -> None:
 
 
 def test_a_long_product_is_written_in_parts() -> None:
-    write = Writer(random.Random(0))
+    write = Writer(random.Random(0), "evaluate")
     shown = write.product(127, 6), write.product(13, -4), write.product(12, 12), write.product(9, 8)
     assert [text.partition(" = ")[2] for text in shown] == [
         "600 + 120 + 42 = 762", "-40 - 12 = -52", "144", "72"

@@ -118,6 +118,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         "search_size": arguments.search,
         "order": arguments.order,
         "acceptance": arguments.acceptance,
+        "correct": arguments.correct,
         "track_size": arguments.track,
         "verify_rows": arguments.verify_rows,
         "refresh": arguments.refresh,
@@ -217,6 +218,7 @@ def argument_parser() -> argparse.ArgumentParser:
     add("--gamma", type=float, default=0.8)
     add("--search", type=number_or_none, help="drafts verified a step; none means all")
     add("--acceptance", choices=ACCEPTANCES, default="each")
+    add("--correct", action="store_true", help="commit the mask view's token at a mismatch")
     add("--order", choices=ORDERS, default="confidence")
     add("--cache", choices=list(CACHES), default="none")
     add("--track", type=int, default=32)

@@ -1,6 +1,10 @@
 """Write the held-out evaluation items of each domain.
 
 python -m training.held_out --output assets/tasks
+
+A second draw of other held-out items, to choose settings on without looking at the first:
+
+python -m training.held_out --output FOLDER --seed 1 --exclude assets/tasks
 """
 
 from __future__ import annotations
@@ -22,8 +26,12 @@ SEED = 20_261_129
 DRAWS_PER_ITEM = 500
 
 
-def held_out_items(domain: str, count: int, seed: int = SEED) -> list[Item]:
+def held_out_items(
+    domain: str, count: int, seed: int = SEED, excluded: frozenset[str] = frozenset()
+) -> list[Item]:
     """`count` held-out items with distinct prompts and specifications, families balanced.
+
+    excluded   specifications that another draw has taken
 
     Families take turns; one that has fewer held-out specifications than its share leaves the rest
     to the others.
@@ -35,7 +43,7 @@ def held_out_items(domain: str, count: int, seed: int = SEED) -> list[Item]:
     by_family: dict[str, list[Item]] = defaultdict(list)
     families_seen: set[str] = set()
     prompts: set[str] = set()
-    specifications: set[str] = set()
+    specifications: set[str] = set(excluded)
     for draw in range(1, count * DRAWS_PER_ITEM + 1):
         item = make_item(rng)
         families_seen.add(item.family)
@@ -76,10 +84,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--count", type=int, default=ITEMS_PER_DOMAIN)
     parser.add_argument("--domains", nargs="+", choices=sorted(DOMAINS), default=sorted(DOMAINS))
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--exclude", type=Path, help="folder of an earlier draw")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     for domain in arguments.domains:
-        items = held_out_items(domain, arguments.count)
+        excluded: frozenset[str] = frozenset()
+        if arguments.exclude:
+            lines = (arguments.exclude / f"{domain}.jsonl").read_text().splitlines()
+            excluded = frozenset(json.loads(line)["specification"] for line in lines)
+        items = held_out_items(domain, arguments.count, arguments.seed, excluded)
         path = arguments.output / f"{domain}.jsonl"
         path.write_text("".join(json.dumps(asdict(item)) + "\n" for item in items))
         print(f"{path}: {len(items)} items, {len({item.family for item in items})} families")

@@ -1,7 +1,11 @@
 """Choose a model's default settings by measurement: one command, a table and a `preset.json`.
 
-    python -m training.sweep_preset --model assets/tiny --tasks assets/tasks --output SWEEP \\
+    python -m training.held_out --output CHOOSING --seed 1 --exclude assets/tasks
+    python -m training.sweep_preset --model assets/tiny --choose-on CHOOSING --output SWEEP \\
         --budget-seconds 150 --workers 8
+
+Settings are chosen on items of their own, so that the figures on `assets/tasks` are not those of
+the luckiest of many settings.
 
 1. Confidence 0.9 without cache, with blocks of 32 and with one block that suppresses positions
    behind an end token. The layout of the faster one whose accuracy holds (rule below, against the
@@ -11,7 +15,8 @@
 3. The rule: among settings that hold the reference's accuracy, the most tokens a step; ties go to
    fewer rows. "Hold": exact McNemar p > 0.05 and the 95 % interval of the paired difference lies
    above -3 points, on all choosing items together.
-4. The chosen settings and the baselines on domains that took no part in the choice.
+4. The report: the chosen settings and the baselines on the shipped items, first the domains that
+   chose, then those that took no part.
 
 Writes `preset.json`, `sweep.csv`, `sweep.md` and `sweep.json` into `--output`. Processes share the
 device, so seconds say how long the sweep took and are no benchmark.
@@ -28,15 +33,14 @@ import logging
 import multiprocessing
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
-from flash_dllm.caches.base import CachePolicy
 from flash_dllm.caches.flash import FlashCache
 from flash_dllm.caches.none import NoCache
 from flash_dllm.config import DecodeConfig
@@ -64,17 +68,35 @@ from training.statistics import PairedDifference, paired_difference
 
 log = logging.getLogger(__name__)
 
-GEN_LENGTH, WINDOW_SIZE, BLOCK_LENGTH, TRACK_SIZE = 128, 32, 32, 32
+GEN_LENGTH, WINDOW_SIZE, BLOCK_LENGTH = 128, 32, 32
 REFERENCE_EPSILON = 0.9
-EPSILONS = (0.9, 0.95)
-# the likeliest winners first, for a budget that ends early: the rule asks for tokens a step
-GAMMAS = (0.6, 0.7, 0.5, 0.8, 0.9)
-SEARCH_SIZES = (None, 16, 8)
-ACCEPTANCES = ("each", "joint")
-CACHES: tuple[CachePolicy, ...] = (FlashCache(track_size=TRACK_SIZE), NoCache())
 LAYOUTS = ("blocks", "suppress")
 SIGNIFICANCE = 0.05
 LOWEST_DIFFERENCE = -0.03
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is tried, in each field the likeliest winners first, for a budget that ends early: the
+    rule asks for tokens a step."""
+
+    acceptance: tuple[str, ...] = ("each", "joint")
+    track_size: tuple[int, ...] = (32,)
+    correct: tuple[bool, ...] = (True, False)
+    epsilon: tuple[float, ...] = (0.9, 0.95)
+    search_size: tuple[int, ...] = (16, 8)
+    order: tuple[str, ...] = ("position", "confidence")
+    gamma: tuple[float, ...] = (0.6, 0.7, 0.5, 0.8)
+
+    def cases(self, layout: str) -> list[Case]:
+        """Flash-Verify with cache in every combination; the last field varies fastest."""
+        found = []
+        for values in itertools.product(*asdict(self).values()):
+            knobs = dict(zip(asdict(self), values, strict=True))
+            cache = FlashCache(track_size=knobs.pop("track_size"))
+            settings = Settings(FlashVerify(**knobs), cache, layout_config(layout))
+            found.append(Case("grid", layout, settings))
+        return found
 
 
 @dataclass(frozen=True)
@@ -95,6 +117,9 @@ class Case:
         if isinstance(strategy, FlashVerify):
             size = "all" if strategy.search_size is None else strategy.search_size
             parts += [f"γ {strategy.gamma:g}", f"search {size}", strategy.acceptance]
+            parts += [f"by {strategy.order}", *["corrected"] * strategy.correct]
+        if isinstance(cache, FlashCache):
+            return " ".join([*parts, f"flash {cache.track_size}", self.layout])
         return " ".join([*parts, cache.name, self.layout])
 
 
@@ -135,31 +160,11 @@ def layout_config(layout: str) -> DecodeConfig:
     )
 
 
-def baselines(strategy: DecodingStrategy) -> list[Case]:
-    """A strategy without cache, in both layouts."""
+def baselines(strategy: DecodingStrategy, layouts: Sequence[str] = LAYOUTS) -> list[Case]:
+    """A strategy without cache, in each layout."""
     return [
         Case("baseline", layout, Settings(strategy, NoCache(), layout_config(layout)))
-        for layout in LAYOUTS
-    ]
-
-
-def grid(layout: str) -> list[Case]:
-    """Flash-Verify over ε, γ, search size, acceptance and cache, the likeliest winners first."""
-    return [
-        Case(
-            "grid",
-            layout,
-            Settings(
-                FlashVerify(
-                    epsilon=epsilon, gamma=gamma, search_size=search, acceptance=acceptance
-                ),
-                cache,
-                layout_config(layout),
-            ),
-        )
-        for epsilon, search, acceptance, cache, gamma in itertools.product(
-            EPSILONS, SEARCH_SIZES, ACCEPTANCES, CACHES, GAMMAS
-        )
+        for layout in layouts
     ]
 
 
@@ -184,7 +189,7 @@ def choose_preset(results: Sequence[Result], reference: Result) -> Result:
 def preset_of(case: Case) -> dict[str, Any]:
     """What `preset.json` holds: only the knobs that the sweep decides or fixes."""
     strategy, cache, config = case.settings.described().values()
-    wanted = ("name", "epsilon", "gamma", "search_size", "acceptance", "order")
+    wanted = ("name", "epsilon", "gamma", "search_size", "acceptance", "order", "correct")
     return {
         "strategy": {key: strategy[key] for key in wanted if key in strategy},
         "cache": {key: cache[key] for key in ("name", "track_size") if key in cache},
@@ -213,18 +218,32 @@ class Scorer:
         return tuple(self._known[key] for key in keys)
 
 
-class Decoder:
-    """A loaded model with the items' prompt ids; one per process."""
+# what a set of items is for, in the order of the module's docstring
+SPLITS = ("choose", "report", "check")
 
-    def __init__(self, arguments: argparse.Namespace, domains: Sequence[str]) -> None:
+
+class Decoder:
+    """A loaded model with the prompt ids of every split's items; one per process."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
         self._engine = load_model(arguments.model, device=arguments.device, dtype=arguments.dtype)
-        items = [
-            item
-            for domain in domains
-            for item in read_items(arguments.tasks, domain, arguments.limit)
-        ]
-        prompts = encode_items(self._engine, items)
-        self.items, self._prompts = fitting(self._engine, items, prompts, layout_config(LAYOUTS[0]))
+        sources = {
+            "choose": (arguments.choose_on or arguments.tasks, arguments.domains),
+            "report": (arguments.tasks, arguments.domains if arguments.choose_on else []),
+            "check": (arguments.tasks, arguments.check_domains),
+        }
+        self.items: dict[str, list[Item]] = {}
+        self._prompts: dict[str, list[list[int]]] = {}
+        for split, (folder, domains) in sources.items():
+            items = [
+                item for domain in domains for item in read_items(folder, domain, arguments.limit)
+            ]
+            self.items[split], self._prompts[split] = fitting(
+                self._engine,
+                items,
+                encode_items(self._engine, items),
+                layout_config(LAYOUTS[0]),
+            )
         self._batch_size = arguments.batch
         # the model's objects live to the end; collections need not look at them
         gc.freeze()
@@ -233,13 +252,12 @@ class Decoder:
     def model(self) -> dict[str, Any]:
         return asdict(self._engine.info)
 
-    def decode(self, case: Case, domains: Sequence[str]) -> Run:
-        """Decode the items of these domains."""
-        chosen = [n for n, item in enumerate(self.items) if item.domain in domains]
+    def decode(self, case: Case, split: str) -> Run:
+        """Decode the items of this split."""
         return decode_items(
             self._engine,
-            [self.items[n] for n in chosen],
-            [self._prompts[n] for n in chosen],
+            self.items[split],
+            self._prompts[split],
             case.settings,
             self._batch_size,
         )
@@ -248,17 +266,17 @@ class Decoder:
 _decoder: Decoder  # of this worker process
 
 
-def _start_worker(arguments: argparse.Namespace, domains: Sequence[str]) -> None:
+def _start_worker(arguments: argparse.Namespace) -> None:
     """Load the model in a worker process."""
     import torch
 
     global _decoder
     torch.set_num_threads(1)
-    _decoder = Decoder(arguments, domains)
+    _decoder = Decoder(arguments)
 
 
-def _work(case: Case, domains: Sequence[str]) -> Run:
-    return _decoder.decode(case, domains)
+def _work(case: Case, split: str) -> Run:
+    return _decoder.decode(case, split)
 
 
 def runs(
@@ -285,58 +303,57 @@ def runs(
 def sweep(arguments: argparse.Namespace) -> dict[str, Any]:
     """The whole command; returns what `sweep.json` holds."""
     started = time.monotonic()
-    everything = list(dict.fromkeys([*arguments.domains, *arguments.check_domains]))
+    grid = Grid(**{field.name: getattr(arguments, field.name) for field in fields(Grid)})
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        arguments.workers, context, _start_worker, (arguments, everything)
-    ) as pool:
+    with ProcessPoolExecutor(arguments.workers, context, _start_worker, (arguments,)) as pool:
         # the workers load their models while this one loads its own, for the items that fit
         warm = [pool.submit(time.sleep, 0) for _ in range(arguments.workers)]
-        here = Decoder(arguments, everything)
+        here = Decoder(arguments)
         wait(warm)
-        scorers = {
-            domains: Scorer([i for i in here.items if i.domain in domains], arguments.scorers)
-            for domains in (tuple(arguments.domains), tuple(arguments.check_domains))
-        }
+        scorers = {split: Scorer(here.items[split], arguments.scorers) for split in SPLITS}
 
-        def results(
-            cases: Sequence[Case], domains: tuple[str, ...], has_budget: bool
-        ) -> Iterator[Result]:
+        def results(cases: Sequence[Case], split: str, has_budget: bool) -> Iterator[Result]:
             limit = arguments.budget_seconds if has_budget else float("inf")
             found = runs(
                 cases,
-                lambda case: pool.submit(_work, case, domains),
+                lambda case: pool.submit(_work, case, split),
                 # more than there are processes, so that none idles while answers are scored
                 arguments.workers + arguments.workers // 2,
                 lambda: time.monotonic() - started < limit,
             )
             for case, run in tqdm(found, total=len(cases), desc="settings"):
-                yield Result(case, run, scorers[domains](tuple(d.text for d in run.decoded)))
+                yield Result(case, run, scorers[split](tuple(d.text for d in run.decoded)))
 
-        choosing, checking = tuple(arguments.domains), tuple(arguments.check_domains)
-        confidence, greedy = baselines(Confidence(REFERENCE_EPSILON)), baselines(Greedy())
+        confidence = baselines(Confidence(REFERENCE_EPSILON), arguments.layouts)
+        greedy = baselines(Greedy(), arguments.layouts)
         # the reference is needed whatever the budget says
-        first = list(results(confidence, choosing, has_budget=False))
+        first = list(results(confidence, "choose", has_budget=False))
         reference = choose_reference(first)
         measured = [result.against(reference) for result in first]
         # greedy takes longest, so it starts first
-        rest = [*greedy, *grid(reference.case.layout)]
-        measured += [r.against(reference) for r in results(rest, choosing, has_budget=True)]
+        rest = [*greedy, *grid.cases(reference.case.layout)]
+        measured += [r.against(reference) for r in results(rest, "choose", has_budget=True)]
         chosen = choose_preset(measured, reference)
         shown = {case.label: case for case in [*greedy, *confidence, chosen.case]}
-        checks = list(results(list(shown.values()), checking, False)) if checking else []
+        reported: dict[str, list[Result]] = {}
+        for split in ("report", "check"):
+            if here.items[split]:
+                found = list(results(list(shown.values()), split, has_budget=False))
+                base = next(r for r in found if r.case.label == reference.case.label)
+                reported[split] = [result.against(base) for result in found]
 
     measured.sort(key=lambda r: (r.case.kind != "baseline", -r.total.tokens_per_step))
     report = {
         "model": here.model,
         "versions": versions(),
-        "domains": choosing,
+        "domains": arguments.domains,
         "items": len(reference.correct),
         "batch_size": arguments.batch,
         "workers": arguments.workers,
         "seconds": round(time.monotonic() - started, 1),
         "grid": {
-            "planned": len(grid(reference.case.layout)),
+            **asdict(grid),
+            "planned": len(grid.cases(reference.case.layout)),
             "run": sum(result.case.kind == "grid" for result in measured),
         },
         "rule": {"p_above": SIGNIFICANCE, "interval_above": LOWEST_DIFFERENCE},
@@ -344,9 +361,12 @@ def sweep(arguments: argparse.Namespace) -> dict[str, Any]:
         "chosen": chosen.case.label,
         "preset": preset_of(chosen.case),
         "results": [_described_result(result) for result in measured],
-        "checks": [_described_result(result) for result in checks],
+        **{
+            split: [_described_result(result) for result in found]
+            for split, found in reported.items()
+        },
     }
-    _write(arguments.output, report, measured, checks)
+    _write(arguments.output, report, measured, reported)
     return report
 
 
@@ -395,7 +415,10 @@ def markdown_table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _write(
-    folder: Path, report: dict[str, Any], measured: Sequence[Result], checks: Sequence[Result]
+    folder: Path,
+    report: dict[str, Any],
+    measured: Sequence[Result],
+    reported: dict[str, list[Result]],
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     rows = [row_of(result) for result in measured]
@@ -419,13 +442,12 @@ def _write(
         "",
         markdown_table(rows),
     ]
-    if checks:
-        lines += [
-            "",
-            "Domains that took no part in the choice:",
-            "",
-            markdown_table([row_of(result) for result in checks]),
-        ]
+    headings = {
+        "report": "The shipped items of the same domains, which took no part in the choice:",
+        "check": "The other domains:",
+    }
+    for split, found in reported.items():
+        lines += ["", headings[split], "", markdown_table([row_of(result) for result in found])]
     (folder / "sweep.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "sweep.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     preset = json.dumps(report["preset"], indent=2)
@@ -438,8 +460,10 @@ def argument_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--model", type=Path, required=True, help="checkpoint folder")
     add("--tasks", type=Path, default=Path("assets/tasks"))
-    add("--domains", type=_names, default=["word", "code"], help="these choose")
-    add("--check-domains", type=_names, default=["algebra", "story"], help='"" for none')
+    add("--choose-on", type=Path, help="folder of other items that choose; default: --tasks")
+    add("--domains", type=_names_of(DOMAINS), default=["word", "code"], help="these choose")
+    names = _names_of(DOMAINS)
+    add("--check-domains", type=names, default=["algebra", "story"], help='"" for none')
     add("--limit", type=int, help="items per domain")
     add("--batch", type=int, default=256)
     add("--device", default="auto")
@@ -452,16 +476,36 @@ def argument_parser() -> argparse.ArgumentParser:
         default=150.0,
         help="then no setting is started but the check",
     )
+    add("--layouts", type=_names_of(LAYOUTS), default=list(LAYOUTS))
+    for name, values in asdict(Grid()).items():
+        of = _truths if name == "correct" else _values(type(values[0]))
+        flag = "--" + name.replace("_", "-")
+        add(flag, type=of, default=values, help=f"tried; default: {','.join(map(str, values))}")
     add("--output", type=Path, required=True, help="folder for the tables and preset.json")
     return parser
 
 
-def _names(text: str) -> list[str]:
-    names = [name for name in text.split(",") if name]
-    for name in names:
-        if name not in DOMAINS:
-            raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(DOMAINS)}")
-    return names
+def _names_of(allowed: Iterable[str]) -> Callable[[str], list[str]]:
+    """A reader of comma-separated names."""
+
+    def read(text: str) -> list[str]:
+        names = [name for name in text.split(",") if name]
+        for name in names:
+            if name not in allowed:
+                raise argparse.ArgumentTypeError(f"{name} is not one of {', '.join(allowed)}")
+        return names
+
+    return read
+
+
+def _values(of: Callable[[str], Any]) -> Callable[[str], tuple[Any, ...]]:
+    """A reader of comma-separated values."""
+    return lambda text: tuple(of(value) for value in text.split(","))
+
+
+def _truths(text: str) -> tuple[bool, ...]:
+    """Comma-separated yes and no."""
+    return tuple(name == "yes" for name in _names_of(("yes", "no"))(text))
 
 
 def main() -> None:

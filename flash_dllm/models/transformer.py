@@ -7,6 +7,7 @@ it needs is in the flat cache.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -53,6 +54,19 @@ class ModelWeights:
     blocks: tuple[BlockWeights, ...]
     final_norm: Tensor
     head: Tensor
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All of them, once each."""
+        tensors = [self.embedding, self.final_norm, self.head]
+        for block in self.blocks:
+            tensors += [tensor for tensor in vars(block).values() if isinstance(tensor, Tensor)]
+        return tensors
+
+    @cached_property
+    def count(self) -> int:
+        """How many numbers they hold."""
+        return sum(tensor.numel() for tensor in self.tensors)
 
 
 class Transformer:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
@@ -23,10 +24,27 @@ class StepState:
 
 @dataclass(frozen=True)
 class Decision:
-    """proposals: one per window position, in acceptance order; stop: why acceptance ended."""
+    """judged: the proposals of what was decided or searched, in acceptance order; stop: why
+    acceptance ended; waiting: makes the proposals of the window's other positions.
 
-    proposals: tuple[Proposal, ...]
+    Those commit nothing, so they are made after the next pass was launched.
+    """
+
+    judged: tuple[Proposal, ...]
     stop: StopReason
+    waiting: Callable[[], Iterable[Proposal]] = tuple
+
+    @cached_property
+    def proposals(self) -> tuple[Proposal, ...]:
+        """One per window position."""
+        return (*self.judged, *self.waiting())
+
+    @cached_property
+    def accepted(self) -> tuple[tuple[int, int], ...]:
+        """The (position, token) pairs to commit, in acceptance order."""
+        return tuple(
+            (p.position, token) for p in self.judged if (token := p.committed_token) is not None
+        )
 
 
 @dataclass(frozen=True)

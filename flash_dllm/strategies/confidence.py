@@ -52,5 +52,5 @@ class Confidence(DecodingStrategy):
         decided, waiting = split(draft.positions[:count], draft.confidences[:count], self.epsilon)
         rest = range(count, len(draft.positions))
         proposals = decided_proposals(draft, decided, self.epsilon)
-        proposals += [draft.proposal(i, Verdict.WAITING) for i in [*waiting, *rest]]
-        return Decision(tuple(proposals), StopReason.NO_SEARCH)
+        left = draft.waiting([*waiting, *rest])
+        return Decision(tuple(proposals), StopReason.NO_SEARCH, left)

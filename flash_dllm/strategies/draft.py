@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 
 from flash_dllm.query import DraftAsk, Prediction
@@ -44,6 +44,16 @@ class Draft:
             confidence,
             self.alternatives[index],
         )
+
+
+    def waiting(
+        self, indices: Iterable[int], views: Mapping[int, tuple[int, float]] | None = None
+    ) -> Callable[[], list[Proposal]]:
+        """Makes the proposals of positions that were not searched; `views` by index, if any."""
+        views = views or {}
+        return lambda: [
+            self.proposal(i, Verdict.WAITING, view=views.get(i)) for i in indices
+        ]
 
 
 def ask_draft(state: StepState) -> Generator[Ask, Prediction, Draft]:

@@ -12,7 +12,6 @@ from flash_dllm.query import Prediction, VerifyAsk
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
 from flash_dllm.strategies.confidence import EPSILON, decided_proposals
 from flash_dllm.strategies.draft import ask_draft
-from flash_dllm.trace import Verdict
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,9 @@ class FlashVerify(DecodingStrategy):
         check_ranges(self)
 
     def max_views(self, window_size: int) -> int:
-        return 2 * window_size
+        if self.search_size is None or self.audit:  # an audit asks for the whole window's views
+            return 2 * window_size
+        return 2 * min(self.search_size, window_size)
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         draft = yield from ask_draft(state)
@@ -93,8 +94,7 @@ class FlashVerify(DecodingStrategy):
         proposals = decided_proposals(draft, decided, self.epsilon, views)
         for rank, (i, verdict) in enumerate(zip(searched, judgement.verdicts, strict=True), 1):
             proposals.append(draft.proposal(i, verdict, rank, views.get(i)))
-        proposals += [draft.proposal(i, Verdict.WAITING, view=views.get(i)) for i in waiting]
-        return Decision(tuple(proposals), judgement.stop)
+        return Decision(tuple(proposals), judgement.stop, draft.waiting(waiting, views))
 
 
 def _answers(indices: list[int], answer: Prediction) -> dict[int, tuple[int, float]]:

@@ -24,6 +24,5 @@ class Greedy(DecodingStrategy):
         count = draft.decidable
         ranked = by_confidence(draft.positions[:count], draft.confidences[:count])
         rest = range(count, len(draft.positions))
-        proposals = [draft.proposal(ranked[0], Verdict.FORCED, rank=0)]
-        proposals += [draft.proposal(i, Verdict.WAITING) for i in [*ranked[1:], *rest]]
-        return Decision(tuple(proposals), StopReason.NO_SEARCH)
+        forced = draft.proposal(ranked[0], Verdict.FORCED, rank=0)
+        return Decision((forced,), StopReason.NO_SEARCH, draft.waiting([*ranked[1:], *rest]))

@@ -62,9 +62,10 @@ def attend(
     tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size, has_views)
     return compile_kernel(
         attend_kernel, arch, half, tile.warps, tile.stages,
-        GROUP=group, HEAD_DIM=head_dim, BLOCK_E=head_dim, MAIN=min(rows, 128),
-        TAIL=TAIL_ROWS if rows > 128 else 0,
+        GROUP=group, HEAD_DIM=head_dim, BLOCK_E=head_dim, MAIN=min(rows, 128, tile.most_rows),
+        TAIL=TAIL_ROWS if 128 < rows <= tile.most_rows else 0,
         TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
+        SHARES=-(-rows // tile.most_rows),
         HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, pointers={"out_ptr": out},
     )  # fmt: skip
 
@@ -119,15 +120,17 @@ def main() -> None:
     """All variants of the given architectures, as {name: facts} on standard output."""
     found = {}
     for arch in map(int, sys.argv[1:]):
+        half = "fp16" if arch < 80 else "bf16"
         for rows in (32, 64, 128, 144):
             for has_views in (False, True):
                 name = f"attend {arch} {rows} {'views' if has_views else 'plain'}"
-                found[name] = facts(attend(arch, rows, has_views=has_views))
-        found[f"grouped {arch}"] = facts(attend(arch, 64, group=7))
-        found[f"parts {arch}"] = facts(attend(arch, 144, out="fp32"))
-        found[f"fp32 {arch}"] = facts(attend(arch, 144, half="fp32", head_dim=64))
-        found[f"mass {arch}"] = facts(mass(arch))
-        found[f"join {arch}"] = facts(join(arch))
+                found[name] = facts(attend(arch, rows, has_views=has_views, half=half))
+        found[f"grouped {arch}"] = facts(attend(arch, 64, group=7, half=half))
+        parts = attention_tile(CAPABILITY[arch], 144, 128, 2, is_split=True)
+        found[f"parts {arch}"] = facts(attend(arch, 144, parts, out="fp32", half=half))
+        found[f"fp32 {arch}"] = facts(attend(arch, 144, half="fp32"))
+        found[f"mass {arch}"] = facts(mass(arch, half=half))
+        found[f"join {arch}"] = facts(join(arch, half=half))
     json.dump(found, sys.stdout)
 
 

@@ -91,7 +91,11 @@ def variants(arch: int):
             PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096, ASKS_AHEAD=arch == 90, LANES=256,
         )  # fmt: skip
         yield f"rms_norm of {parts} parts", compiled
-    yield "swiglu", compile_kernel(swiglu._swiglu_kernel, arch, 4, BLOCK=swiglu.BLOCK)
+    compiled = compile_kernel(
+        swiglu._swiglu_kernel, arch, swiglu.WARPS, BLOCK=swiglu.BLOCK, ASKS_AHEAD=arch == 90,
+        LANES=32 * swiglu.WARPS,
+    )  # fmt: skip
+    yield "swiglu", compiled
     for extras in (False, True):
         compiled = compile_kernel(
             rope_cache._rope_cache_kernel, arch, 4, N_HEADS=32, N_KV_HEADS=8, HALF=64,

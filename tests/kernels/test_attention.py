@@ -38,6 +38,8 @@ CASES = {
     "ragged": ([draft(1, 70), draft(40, 17), draft(7, 64)], {"block_size": 16}),
     "grouped heads": ([draft(20, 45), draft(3, 9)], {"heads": 6, "kv_heads": 2}),
     "a group of 7": ([draft(11, 30)], {"heads": 7, "kv_heads": 1}),
+    "programs that share a block": ([draft(144, 50, wanted=64)], {"most_rows": 32}),
+    "groups that share a block": ([draft(30, 20)], {"heads": 7, "kv_heads": 1, "most_rows": 16}),
     "a group with a tail": ([draft(75, 20)], {"heads": 4, "kv_heads": 2, "block_size": 72}),
     "heads of 12": ([draft(20, 33)], {"size": 12}),
     "views": ([verify(4, 2, 5, 40)], {}),
@@ -69,7 +71,10 @@ def case_named(name, dtype=torch.float32):
     queries, options = CASES[name]
     options = dict(options)
     keys, is_transposed = options.pop("keys", 16), options.pop("tail", True)
-    tile = replace(SMALL, keys=keys, is_tail_transposed=is_transposed)
+    most_rows = options.pop("most_rows", SMALL.most_rows)
+    tile = replace(
+        SMALL, keys=keys, is_tail_transposed=is_transposed, most_rows=most_rows
+    )
     return make_case(queries, dtype=dtype, **options), tile
 
 

@@ -1,4 +1,4 @@
-"""What the real compiler makes of the attention kernels, without a GPU, for three architectures."""
+"""What the real compiler makes of the attention kernels, without a GPU, for four architectures."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from kernels.scheduled_attention import triton as _triton  # noqa: F401  the imp
 
 ROOT = Path(__file__).resolve().parents[2]
 # the most that one program may have, in bytes
-SHARED = {80: 163 * 1024, 86: 99 * 1024, 90: 227 * 1024}
-CAPABILITY = {80: (8, 0), 86: (8, 6), 90: (9, 0)}
+SHARED = {75: 64 * 1024, 80: 163 * 1024, 86: 99 * 1024, 90: 227 * 1024}
+CAPABILITY = {75: (7, 5), 80: (8, 0), 86: (8, 6), 90: (9, 0)}
 
 
 @pytest.fixture(scope="module", params=SHARED)
@@ -45,6 +45,9 @@ def test_every_variant_fits_into_shared_memory(compiled):
 
 def test_keys_and_values_are_copied_ahead_as_many_steps_as_the_table_says(compiled):
     arch, found = compiled
+    if arch == 75:  # it has no asynchronous copies
+        assert {facts["cp_async"] for facts in found.values()} == {0}
+        return
     for facts, rows, tile in tiles(found, arch):
         # K and V of one step, 128 × 2 bytes a key, 16 bytes a copy and thread
         copies = 2 * tile.keys * 256 // (tile.warps * 32 * 16)
@@ -56,7 +59,8 @@ def test_wide_tiles_run_on_wgmma_and_never_mix_it_with_mma_sync(compiled):
     arch, found = compiled
     for facts, rows, tile in tiles(found, arch):
         if arch < 90 or rows < 64:
-            assert facts["wgmma"] == 0 and facts["mma"] > 0
+            # Triton gives sm_75 no tensor-core products: plain multiply-adds there
+            assert facts["wgmma"] == 0 and (facts["mma"] > 0) == (arch > 75)
             continue
         assert facts["wgmma"] > 0 and facts["mma"] == 0
         # a wgmma may still read the last step's buffers while new keys arrive: the queries and

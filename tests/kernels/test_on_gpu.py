@@ -7,6 +7,7 @@ from kernels import ops
 from kernels.prefetch import first_columns
 from kernels.rms_norm import add_rms_norm
 from kernels.rope_cache import rope_cache
+from kernels.swiglu import swiglu
 from tests.kernels.truth import HAS_GPU, HAS_HOPPER, random
 
 pytestmark = [
@@ -98,4 +99,6 @@ def test_asking_ahead_changes_no_result(wanted):
     rest = (layer.cos, layer.sin, layer.positions, layer.slots, layer.keys, layer.values, HEADS)
     q = rope_cache(qkv, None, None, *rest)
     assert torch.equal(rope_cache(qkv, None, None, *rest, ahead), q)
+    gate_up = random(ROWS, 2 * FFN, seed=10, dtype=torch.bfloat16)
+    assert torch.equal(swiglu(gate_up, ahead), swiglu(gate_up))
     torch.cuda.synchronize()

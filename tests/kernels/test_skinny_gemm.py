@@ -73,6 +73,13 @@ def test_columns_behind_the_last_whole_tile_are_counted_once():
         assert out.tolist() == [[72.0] * 5] * 3
 
 
+def test_a_split_product_of_one_number():
+    # 1 + 2 + … + 64
+    hidden = torch.arange(1.0, 65.0, device=DEVICE)[None]
+    out = skinny_gemm(hidden, torch.ones_like(hidden), Tile(64, 16, splits=3, warps=4))
+    assert out.tolist() == [[64 * 65 / 2]]
+
+
 def test_row_tiles_hold_the_rows_with_the_least_padding():
     for rows in range(1, 257):
         main, tail = row_tiles(rows)

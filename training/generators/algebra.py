@@ -36,7 +36,7 @@ def make_item(rng: random.Random) -> Item:
     """One problem; every random choice comes from `rng`. Too long ones are drawn anew."""
     while True:
         family = _DRAWN[int(rng.random() * len(_DRAWN))]
-        writer = Writer(rng)
+        writer = Writer(rng, family)
         problem = FAMILIES[family](writer)
         answer = writer.answer(problem)
         if rough_length(answer) <= LONGEST_ANSWER:

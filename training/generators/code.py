@@ -148,7 +148,8 @@ def _item(rng: random.Random, task: Task, expected: list[str]) -> Item:
     hints = _hints(rng, task, arguments, rng.random() < 0.5)
     prompt, is_free = _prompt(rng, task, name, arguments, hints)
     if is_free:
-        arguments = [choose(rng, KINDS[task.arguments[0]].names[:FREE_NAMES], taken)]
+        kind = task.arguments[0]
+        arguments = [choose(rng, KINDS[kind].names[:FREE_NAMES], taken, f"argument/{kind}")]
     if "def " not in prompt:
         # the question leaves the hints open: then there are none, one choice less
         hints = _hints(rng, task, arguments, has_hints=False)

@@ -3,13 +3,15 @@
 A family (see `word_families/`) draws the numbers and words the question; this file words the
 answer: the steps in an order their dependencies allow, each in one of a few whole forms of
 different lengths, with optional introduction and closing. Few choices, each between equally good
-wordings: after a form is chosen its sentence follows. Source: our choice, see docs/decisions.md.
+wordings of which one is usual for the family and the place: after a form is chosen its sentence
+follows. Source: our choice, see docs/decisions.md.
 """
 
 from __future__ import annotations
 
 import random
 
+from training.generators.habit import usual
 from training.generators.item import Item
 from training.generators.word_families import amounts, change, money, motion, parts, people
 from training.generators.word_problem import Problem, Step
@@ -114,7 +116,6 @@ _CLOSINGS = choices(
     (this|that) answers the question: {result}.
     """
 )
-INTRODUCTION_SHARE, CLOSING_SHARE, NEWLINE_SHARE, UNIT_SHARE = 0.6, 0.5, 0.6, 0.6
 
 
 def _variants(forms: tuple[Template, ...], name: str) -> tuple[tuple, ...]:
@@ -130,9 +131,9 @@ _INTRODUCTION_VARIANTS = _variants(_INTRODUCTIONS, "introduction")
 _CLOSING_VARIANTS = _variants(_CLOSINGS, "closing")
 
 
-def _sentence(variants: tuple[tuple, ...], rng: random.Random, slots: dict) -> str:
+def _sentence(variants: tuple[tuple, ...], rng: random.Random, slots: dict, subject: str) -> str:
     """One of the forms in one of its variants."""
-    form, numbers = variants[int(rng.random() * len(variants))]
+    form, numbers = usual(rng, variants, f"form/{subject}")
     number = int(rng.random() * VARIANTS) if VARIANTS > 1 else 0
     return expand(form, numbers[number], slots)
 
@@ -160,7 +161,7 @@ def _ordered(steps: tuple[Step, ...], rng: random.Random) -> list[int]:
     return list(range(len(steps)))
 
 
-def _worded_steps(problem: Problem, rng: random.Random, has_units: bool) -> list[str]:
+def _worded_steps(problem: Problem, rng: random.Random, has_units: bool, family: str) -> list[str]:
     sentences = []
     count = len(problem.steps)
     for place, position in enumerate(_ordered(problem.steps, rng)):
@@ -181,22 +182,26 @@ def _worded_steps(problem: Problem, rng: random.Random, has_units: bool) -> list
         else:
             opener = _OPEN_LAST if place == count - 1 else _OPEN_USES
         # one of its own draws: the opener is no part of a form's variant
-        slots["open"] = opener[int(rng.random() * len(opener))]
-        sentences.append(_sentence(_STEP_VARIANTS, rng, slots))
+        subject = f"{family}/{place}"
+        slots["open"] = usual(rng, opener, f"open/{subject}")
+        sentences.append(_sentence(_STEP_VARIANTS, rng, slots, subject))
     return sentences
 
 
-def _worded_answer(problem: Problem, rng: random.Random) -> str:
-    has_units = rng.random() < UNIT_SHARE
-    sentences = _worded_steps(problem, rng, has_units)
+def _worded_answer(problem: Problem, rng: random.Random, family: str) -> str:
+    def habit(name: str) -> bool:
+        return usual(rng, (True, False), f"{name}/{family}")
+
+    has_units = habit("unit")
+    sentences = _worded_steps(problem, rng, has_units, family)
     last = problem.steps[-1]
     slots = {**problem.slots, **last.slots, **_value_slots(last, has_units)}
     slots.update(goal=problem.goal, told=last.kind.told, fact=problem.facts, the=("the", "our"))
-    if rng.random() < INTRODUCTION_SHARE:
-        sentences.insert(0, _sentence(_INTRODUCTION_VARIANTS, rng, slots))
-    if rng.random() < CLOSING_SHARE:
-        sentences.append(_sentence(_CLOSING_VARIANTS, rng, slots))
-    joint = "\n" if rng.random() < NEWLINE_SHARE else " "
+    if habit("introduction"):
+        sentences.insert(0, _sentence(_INTRODUCTION_VARIANTS, rng, slots, f"first/{family}"))
+    if habit("closing"):
+        sentences.append(_sentence(_CLOSING_VARIANTS, rng, slots, f"last/{family}"))
+    joint = "\n" if habit("line") else " "
     return f"{joint.join(sentences)}\n#### {last.result}"
 
 
@@ -209,9 +214,9 @@ def make_item(rng: random.Random) -> Item:
     problem = build(rng)
     while len(problem.question) > QUESTION_LIMIT:
         problem = build(rng)
-    answer = _worded_answer(problem, rng)
+    answer = _worded_answer(problem, rng, family)
     while len(answer) > ANSWER_LIMIT:
-        answer = _worded_answer(problem, rng)
+        answer = _worded_answer(problem, rng, family)
     numbers = ",".join(map(str, problem.numbers))
     return Item(
         domain="word",

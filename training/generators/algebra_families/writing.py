@@ -1,13 +1,20 @@
 """Wording of questions and steps; each choice is independent of the numbers.
 
 Questions are rich. Answers hold few choices, each between a handful of whole wordings of different
-lengths, and write intermediate results out, so that each equation is easy.
+lengths of which one is usual for the family and the place, and write intermediate results out, so
+that each equation is easy.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+from training.generators.habit import usual
+
+T = TypeVar("T")
 
 LETTERS = "xyzabnmktpqrsuvwcdgh"
 # Whole wordings of a step, few and of different lengths: a form says all but the equation. With
@@ -86,8 +93,11 @@ def bracket(number: int) -> str:
 class Writer:
     """One answer's habits (letter, signs) and the wording of its steps."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, family: str) -> None:
         self.rng = rng
+        self._family = family
+        # sentences so far: each place of an answer has its usual wording
+        self._place = 0
         self.letter = rng.choice(LETTERS)
         self.dot = rng.choice((" \\cdot ", " \\cdot ", " \\times "))
         self.division = rng.choice(("\\frac{{{}}}{{{}}}", "{} / {}"))
@@ -95,6 +105,11 @@ class Writer:
     def pick(self, *options: str) -> str:
         """One of the options."""
         return options[int(self.rng.random() * len(options))]
+
+    def _usual(self, options: Sequence[T]) -> T:
+        """One of the options for the next place of the answer."""
+        self._place += 1
+        return usual(self.rng, options, f"{self._family}/{self._place}")
 
     def letters(self, count: int) -> list[str]:
         """Different letters."""
@@ -115,7 +130,7 @@ class Writer:
     def step(self, equation: str, *actions: str) -> str:
         """A sentence with one equation; `actions` are imperatives that lead to it."""
         steps = STEPS if actions else BARE_STEPS
-        form, place = steps[int(self.rng.random() * len(steps))]
+        form, place = self._usual(steps)
         if place is None:
             return form.format(equation)
         text = form.format(actions[place % len(actions)], equation)
@@ -123,7 +138,7 @@ class Writer:
 
     def say(self, *sentences: str) -> str:
         """A remark in one of the first few wordings."""
-        return self.pick(*sentences[:REMARKS])
+        return self._usual(sentences[:REMARKS])
 
     def note(self, *sentences: str) -> list[str]:
         """A remark that may be left out."""
@@ -132,7 +147,7 @@ class Writer:
     def product(self, left: int, right: int) -> str:
         """`left * right = value`, in parts first where a long factor meets a single digit.
 
-        >>> Writer(random.Random(0)).product(34, 3)
+        >>> Writer(random.Random(0), "evaluate").product(34, 3)
         '34 \\\\cdot 3 = 90 + 12 = 102'
         """
         text = f"{left}{self.dot}{bracket(right)}"
@@ -155,10 +170,10 @@ class Writer:
         draw = self.rng.random
         lines = list(problem.lines)
         if draw() < INTRODUCTION_SHARE:
-            lines.insert(0, self.pick(*INTRODUCTIONS))
+            lines.insert(0, self._usual(INTRODUCTIONS))
         if problem.check and draw() < CHECK_SHARE:
-            lines.append(self.pick(*CHECKS).format(problem.check))
+            lines.append(self._usual(CHECKS).format(problem.check))
         if draw() < CONCLUSION_SHARE:
-            lines.append(self.pick(*CONCLUSIONS).format(problem.gold))
-        joiner = "\n" if draw() < 0.6 else " "
+            lines.append(self._usual(CONCLUSIONS).format(problem.gold))
+        joiner = self._usual(("\n", " "))
         return joiner.join(lines) + f"\n$\\boxed{{{problem.gold}}}$"

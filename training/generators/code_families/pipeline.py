@@ -1,7 +1,7 @@
 """Bodies for "aggregate of the mapped elements that satisfy a condition", in a few styles.
 
-Our choice: a body is a handful of choices, each between equally good ways, and no form that only
-serves variety.
+Our choice: a body is a handful of choices, each between equally good ways of which one is usual for
+what is computed, and no form that only serves variety.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from training.generators.habit import usual
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,16 @@ INDEX_SHARE = 0.15
 FINISH = {"any": "return False", "all": "return True", "first": "return None"}
 
 
+def _value(rng: random.Random, mapping: Mapping | None, aggregate: str, element: str) -> str:
+    if mapping is None:
+        return element
+    return usual(rng, mapping.forms, f"value/{aggregate}").replace("@", element)
+
+
+def _test(rng: random.Random, tests: tuple[str, ...], aggregate: str, element: str) -> str:
+    return usual(rng, tests, f"test/{aggregate}").replace("@", element)
+
+
 def loop_body(
     rng: random.Random,
     source: Source,
@@ -94,17 +106,18 @@ def loop_body(
     draw = rng.random()
     header = "for {x} in " + source.iterable + ":"
     if source.kind == "digits":
-        if draw < 0.5 and aggregate not in ("list", "first", "last"):
+        is_while = usual(rng, (True, False), f"while/{aggregate}")
+        if is_while and aggregate not in ("list", "first", "last"):
             header, prefix = "while {a} > 0:", ["{x} = {a} % 10", "{a} //= 10"]
         else:
             header, prefix = "for {y} in str({a}):", ["{x} = int({y})"]
     elif source.kind == "list" and draw < INDEX_SHARE:
         header, prefix = "for {i} in range(len({a})):", ["{x} = {a}[{i}]"]
-    value = rng.choice(mapping.forms).replace("@", "{x}") if mapping else "{x}"
+    value = _value(rng, mapping, aggregate, "{x}")
     inner = _update(aggregate, value)
     if condition is not None:
         wanted = condition.inverses if aggregate == "all" else condition.tests
-        test = rng.choice(wanted).replace("@", "{x}")
+        test = _test(rng, wanted, aggregate, "{x}")
         inner = ["if " + test + ":", *_indent(inner)]
     finish = FINISH.get(aggregate, "return {r}")
     return "\n".join([*before, header, *_indent(prefix + inner), finish])
@@ -119,11 +132,11 @@ def short_body(
 ) -> str:
     """A body with a comprehension or a builtin."""
     element = source.element
-    value = rng.choice(mapping.forms).replace("@", element) if mapping else element
+    value = _value(rng, mapping, aggregate, element)
     over = " for {x} in " + source.iterable
-    test = rng.choice(condition.tests).replace("@", element) if condition else ""
+    test = _test(rng, condition.tests, aggregate, element) if condition else ""
     text = value + over + (f" if {test}" if test else "")
-    is_first = rng.random() < 0.5
+    is_first = usual(rng, (True, False), f"first/{aggregate}")
     if aggregate == "list":
         return f"return [{text}]" if is_first else "{r} = [" + text + "]\nreturn {r}"
     if aggregate == "sum":
@@ -195,6 +208,6 @@ def pipeline_body(
     mapping: Mapping | None,
     aggregate: str,
 ) -> str:
-    """A loop or a short form, with about equal chance."""
-    write = loop_body if rng.random() < 0.5 else short_body
+    """A loop or a short form."""
+    write = usual(rng, (loop_body, short_body), f"{source.kind}/{aggregate}")
     return write(rng, source, condition, mapping, aggregate)

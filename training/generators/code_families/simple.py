@@ -17,6 +17,7 @@ from training.generators.code_families.task import (
     sentence,
     word,
 )
+from training.generators.habit import usual
 from training.generators.item import is_held_out
 
 
@@ -89,7 +90,7 @@ def _outer(rng: random.Random, body: str, phrase: str) -> tuple[str, str, str, C
 def make_task(rng: random.Random, row: Simple, family: str) -> Task:
     """Draws the constants, one body and three examples."""
     values = [rng.choice(pool) for pool in row.constants]
-    body, phrase, key, empty = rng.choice(row.bodies), row.phrase, row.key, row.empty
+    body, phrase, key, empty = usual(rng, row.bodies, row.key), row.phrase, row.key, row.empty
     for slot, value in zip(("<k>", "<m>"), values, strict=False):
         body, phrase = body.replace(slot, str(value)), phrase.replace(slot, str(value))
         empty = empty.replace(slot, str(value)) if empty else empty

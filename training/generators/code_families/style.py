@@ -1,7 +1,8 @@
 """Turns a body into a finished function: names, a comment, hints and other free choices.
 
 The choices have no influence on the meaning. There are few of them, each between a handful of
-whole ways of different lengths; a name, once chosen, fixes its later uses.
+whole ways of different lengths, one of which is usual for the family; a name, once chosen, fixes
+its later uses.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import re
 from itertools import accumulate
 
 from training.generators.code_families.task import Task, pool
+from training.generators.habit import usual
 
 ACCUMULATORS = pool("result res total out answer acc")
 TEMPORARIES = pool("temp t part step")
 POSITIONS = pool("i j idx index p")
 SECONDS = pool("y other q second")
 
-COMMENT_SHARE = 0.55
 DOUBLE_QUOTE_SHARE = 0.3
 # at most one of these in an answer
 DOCSTRING_SHARE, BLANK_SHARE, VARIABLE_SHARE, EMPTY_SHARE = 0.05, 0.05, 0.05, 0.05
@@ -49,9 +50,9 @@ DOCSTRINGS = (
 RETURN = re.compile(r"^( *)return (.+)$")
 
 
-def _commented(rng: random.Random, lines: list[str]) -> list[str]:
+def _commented(rng: random.Random, lines: list[str], family: str) -> list[str]:
     """A comment above the first line, the first loop or the last line, or none."""
-    if rng.random() >= COMMENT_SHARE:
+    if not usual(rng, (True, False), f"comment/{family}"):
         return lines
     last = len(lines) - 1
     places = {0: SPECIAL_CASE if lines[0].startswith("if") else START}
@@ -61,15 +62,20 @@ def _commented(rng: random.Random, lines: list[str]) -> list[str]:
     # a bare "return" after a branch would read oddly below a comment
     if not lines[last].startswith(" "):
         places[last] = FINISH if last else ONLY
-    place = rng.choice(sorted(places))
-    phrases = places[place]
-    return [*lines[:place], f"# {phrases[int(rng.random() * len(phrases))]}", *lines[place:]]
+    place = usual(rng, sorted(places), f"place/{family}")
+    phrase = usual(rng, places[place], f"{places[place][0]}/{family}")
+    return [*lines[:place], f"# {phrase}", *lines[place:]]
 
 
-def choose(rng: random.Random, names: tuple[str, ...], taken: set[str]) -> str:
-    """A name that isn't in use yet; adds it to `taken`."""
+def choose(
+    rng: random.Random, names: tuple[str, ...], taken: set[str], subject: str | None = None
+) -> str:
+    """A name that isn't in use yet; adds it to `taken`. With a subject, one of them is usual."""
     while True:
-        name = names[int(rng.random() * len(names))]
+        if subject is None:
+            name = names[int(rng.random() * len(names))]
+        else:
+            name = usual(rng, names, subject)
         if name not in taken:
             taken.add(name)
             return name
@@ -83,18 +89,22 @@ def write(rng: random.Random, task: Task, name: str, arguments: list[str], hints
         ("r", ACCUMULATORS), ("x", task.elements), ("i", POSITIONS),
         ("y", SECONDS), ("t", TEMPORARIES),
     ):  # fmt: skip
-        names[slot] = choose(rng, slot_names, taken)
+        names[slot] = choose(rng, slot_names, taken, f"{slot}/{task.family}")
     lines = task.body.format(**names).split("\n")
     extra = rng.random()
     match = RETURN.match(lines[-1])
     shares = (DOCSTRING_SHARE, BLANK_SHARE, VARIABLE_SHARE, EMPTY_SHARE)
     docstring, blank, variable, empty = accumulate(shares)
     if blank <= extra < variable and match and match[2] != names["r"] and len(match[2]) > 5:
-        value = names["r"] if "{r}" not in task.body else choose(rng, ACCUMULATORS, taken)
+        value = (
+            names["r"]
+            if "{r}" not in task.body
+            else (choose(rng, ACCUMULATORS, taken, f"r/{task.family}"))
+        )
         lines[-1:] = [f"{match[1]}{value} = {match[2]}", f"{match[1]}return {value}"]
     if variable <= extra < empty and task.empty is not None:
         lines = [f"if not {arguments[0]}:", f"    return {task.empty}", *lines]
-    lines = _commented(rng, lines)
+    lines = _commented(rng, lines, task.family)
     if extra < docstring:
         lines.insert(0, f'"""{rng.choice(DOCSTRINGS)}"""')
     elif extra < blank and len(lines) > 3 and not lines[-2].lstrip().startswith("#"):

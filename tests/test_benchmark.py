@@ -1,0 +1,104 @@
+"""The LLaDA-8B benchmark at a tiny shape on the CPU: its loop, its rows, its document."""
+
+import csv
+import json
+
+import pytest
+
+from benchmarks import gpu_smoke, llada_8b, performance_table
+from benchmarks.acceptance_schedule import DRAFTED, VERIFIED, Schedule
+from benchmarks.timing import Spread
+from flash_dllm.trace_json import load
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """(rows, summary, folder) of one short run."""
+    out = tmp_path_factory.mktemp("bench")
+    code = llada_8b.main(
+        ["--shape", "tiny", "--device", "cpu", "--impl", "torch", "--batches", "1", "2",
+         "--repeats", "5", "--steps", "10", "--out", str(out),
+         "--sections", "ceilings", "passes", "steps", "admission", "eager", "plain", "varlen"]
+    )  # fmt: skip
+    assert code == 0
+    with (out / "llada_8b.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return rows, json.loads((out / "summary.json").read_text())["cpu"], out
+
+
+def of(rows, section, name, batch):
+    found = [r for r in rows if (r["section"], r["name"], r["batch"]) == (section, name, batch)]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_the_paper_accepts_2_8_and_2_9_tokens_a_step():
+    assert Schedule(DRAFTED, VERIFIED, 16).tokens_per_step == pytest.approx(5.7)
+    assert Schedule(DRAFTED, (), 16).tokens_per_step == pytest.approx(2.8)
+
+
+@pytest.mark.parametrize("batch", ["1", "2"])
+def test_the_loop_accepts_what_the_schedule_says(results, batch):
+    rows, _, _ = results
+    assert of(rows, "steps", "step_official", batch)["note"].startswith("5.70 tokens a step")
+    assert of(rows, "steps", "step_confidence", batch)["note"].startswith("2.80 tokens a step")
+    # ten steps are timed, and the speed is theirs
+    step = of(rows, "steps", "step_official", batch)
+    assert step["repeats"] == "10"
+
+
+def test_passes_have_the_rows_that_their_names_say_at_full_size(results):
+    rows, _, _ = results
+    # tiny: window 16, tracked 16 or 20, D 3; two views of 4 or 13 searched, the rest tracked
+    assert of(rows, "passes", "draft_128", "2")["rows"] == "64"
+    assert of(rows, "passes", "draft_144", "2")["rows"] == "72"
+    assert of(rows, "passes", "verify_32", "2")["rows"] == "32"
+    assert of(rows, "passes", "verify_128", "2")["rows"] == "64"
+    assert of(rows, "passes", "verify_32", "2")["logit_rows"] == "8"
+    assert of(rows, "passes", "verify_128", "2")["logit_rows"] == "26"
+
+
+def test_the_summary_holds_the_key_figures(results):
+    _, summary, _ = results
+    assert {"draft_144_b1_ms", "draft_128_b1_ms", "verify_32_b1_ms", "step_official_b1_ms",
+            "tok_s_b1", "copy_tb_s", "matmul_tflop_s"} <= set(summary)  # fmt: skip
+
+
+def test_the_document_is_written_between_its_marks(results, tmp_path):
+    _, _, out = results
+    document = tmp_path / "performance.md"
+    marks = f"{performance_table.BEGIN}\nold\n{performance_table.END}"
+    document.write_text(f"before\n{marks}\nafter\n")
+    arguments = ["--results", str(out / "llada_8b.csv"), "--document", str(document)]
+    assert performance_table.main([*arguments, "--impl", "torch"]) == 0
+    text = document.read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n")
+    assert "| draft, 144 rows | 1 |" in text and "old" not in text
+    document.write_text("no marks")
+    assert performance_table.main([*arguments, "--impl", "torch"]) == 2
+
+
+def test_a_section_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+    def fail(bench):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setitem(llada_8b.RUN, "passes", fail)
+    code = llada_8b.main(
+        ["--shape", "tiny", "--device", "cpu", "--impl", "torch", "--out", str(tmp_path),
+         "--sections", "passes", "ceilings"]
+    )  # fmt: skip
+    assert code == 1
+    assert "failed: passes" in capsys.readouterr().out
+    assert "matmul" in (tmp_path / "llada_8b.csv").read_text()
+
+
+def test_the_explorers_path_saves_a_trace_that_is_read_back(tmp_path):
+    arguments = ["--impl", "torch", "--device", "cpu", "--presets", "1", "--out", str(tmp_path)]
+    assert gpu_smoke.main(arguments) == 0
+    assert load(tmp_path / "gpu-torch-word-1.json").status == "finished"
+
+
+def test_the_spread_of_one_to_ten():
+    # inclusive quintiles of 1…10: 1 + 0.2 · 9 and 1 + 0.8 · 9
+    spread = Spread.of([float(n) for n in range(1, 11)])
+    assert (spread.median, spread.p20, spread.p80) == pytest.approx((5.5, 2.8, 8.2))

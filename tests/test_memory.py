@@ -1,0 +1,60 @@
+"""What would not fit is said in one sentence before it is tried."""
+
+import pytest
+import torch
+
+from flash_dllm import memory
+from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.models import EMBEDDED, load_model
+from flash_dllm.models.base import ModelSpec
+from flash_dllm.models.checkpoint import TensorReader
+
+LLADA = ModelSpec(
+    d_model=4096, n_layers=32, n_heads=32, n_kv_heads=32, head_dim=128, ffn_size=12288,
+    vocab_size=126464, rms_norm_eps=1e-5, rope_theta=5e5, max_length=4096, mask_token_id=126336,
+    eos_token_ids=(126081,),
+)  # fmt: skip
+
+
+def test_a_slot_of_lladas_cache_is_half_a_mebibyte():
+    # 2 tensors · 4096 numbers · 2 bytes · 32 layers
+    assert memory.slot_bytes(LLADA, 2) == 1 << 19
+
+
+def test_a_pass_is_bounded_by_its_feed_forward_or_its_logits():
+    # 3072 rows: hidden, normed (2 · 4096), gate, up and product (3 · 12288), 2 bytes each
+    assert memory.pass_bytes(LLADA, 3072, 128, 2) == 3072 * 45056 * 2
+    # 2048 logit rows: the logits and as much again
+    assert memory.pass_bytes(LLADA, 2048, 2048, 2) == 2 * 2048 * 126464 * 2
+
+
+def test_the_error_lists_the_parts():
+    parts = {"cache": 26_000_000_000, "passes": 500_000_000}
+    with pytest.raises(RuntimeError) as error:
+        memory.check_fits("decoding 32 sequences", parts, 20 * 10**9, 80 * 10**9, "decode fewer")
+    assert str(error.value) == (
+        "decoding 32 sequences needs 26.5 GB (cache 26.0, passes 0.5), but 20.0 of the GPU's "
+        "80.0 GB are free; decode fewer"
+    )
+
+
+def test_what_fits_exactly_is_allowed():
+    memory.check_fits("loading", {"weights": 10}, free=10, total=20, advice="")
+
+
+def test_the_reader_counts_the_embedded_models_numbers_from_its_heads():
+    reader = TensorReader(EMBEDDED, torch.float32, torch.device("cpu"))
+    engine = load_model(device="cpu")
+    assert reader.count() == engine.model.weights.count == 17_308_032
+
+
+def test_a_session_asks_for_its_cache_and_passes(engine, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(
+        "flash_dllm.workspace.check_gpu",
+        lambda what, parts, device, advice: asked.update(parts, what=what),
+    )
+    engine.open(SessionRequest(3, 100, max_views=10))
+    # 110 slots of 3 layers · 2 · 2 heads · 12 numbers in fp64
+    assert asked["cache"] == 3 * 110 * 3 * 2 * 2 * 12 * 8
+    assert asked["what"] == "decoding 3 sequences of 100 positions"
