@@ -97,7 +97,9 @@ class Page:
             self.model = gr.Dropdown(
                 list(presets.MODELS), value=presets.EMBEDDED, label="model", filterable=False
             )
-            self._choice("cache", list(CACHES))
+            # the page's models are bidirectional: a cache for others could only be refused
+            fitting = [name for name, kind in CACHES.items() if "bidirectional" in kind.fits]
+            self._choice("cache", fitting)
             for name, control in self.controls.items():
                 if name not in MAIN:
                     self._knob(control)

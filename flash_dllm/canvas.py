@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import compress
 
 from flash_dllm.config import DecodeConfig
+from flash_dllm.query import block_end
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Canvas:
 
     flags: one byte per position, 1 where decided. The other fields are kept up to date by
     `commit`, because walking over all positions in every step would cost more than the rest.
+    causal_block: the model's block, counted from position 0, if its attention is block-causal:
+    nothing behind the first unfinished block exists yet. None: bidirectional.
     """
 
     tokens: tuple[int | None, ...]
@@ -32,9 +35,12 @@ class Canvas:
     flags: bytes = field(repr=False)
     _undecided: tuple[int, ...] = field(repr=False)
     _first_end: int | None = None
+    causal_block: int | None = None
 
     @classmethod
-    def start(cls, prompt, config: DecodeConfig, eos_token_ids) -> Canvas:
+    def start(
+        cls, prompt, config: DecodeConfig, eos_token_ids, causal_block: int | None = None
+    ) -> Canvas:
         """Prompt followed by `gen_length` masks."""
         prompt = tuple(prompt)
         start, count = len(prompt), config.gen_length
@@ -45,6 +51,7 @@ class Canvas:
             eos_token_ids=tuple(eos_token_ids),
             flags=b"\1" * start + bytes(count),
             _undecided=tuple(range(start, start + count)),
+            causal_block=causal_block,
         )
 
     @property
@@ -65,6 +72,21 @@ class Canvas:
         """Masked positions, left to right."""
         return self._undecided
 
+    @property
+    def horizon(self) -> int:
+        """Where what the model may see ends: the first unfinished block's end if it is
+        block-causal, else the end of the text."""
+        if self.causal_block is None or not self._undecided:
+            return self.length
+        return min(self.length, block_end(self._undecided[0], self.causal_block))
+
+    @property
+    def past(self) -> int:
+        """How many positions stand in finished blocks of a block-causal model."""
+        if self.causal_block is None or not self._undecided:
+            return 0
+        return self._undecided[0] // self.causal_block * self.causal_block
+
     def window(self) -> tuple[int, ...]:
         """The leftmost `window_size` undecided positions of the first unfinished block."""
         return self._window
@@ -76,8 +98,8 @@ class Canvas:
             return ()
         block = self.config.block
         first = undecided[0] - self.prompt_length
-        block_end = self.prompt_length + (first // block + 1) * block
-        return undecided[: min(self.config.window_size, bisect_left(undecided, block_end))]
+        end = min(self.horizon, self.prompt_length + (first // block + 1) * block)
+        return undecided[: min(self.config.window_size, bisect_left(undecided, end))]
 
     def decidable(self) -> tuple[int, ...]:
         """The part of the window where this step may commit: its leftmost `decide_size`."""

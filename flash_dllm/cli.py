@@ -10,16 +10,31 @@ import sys
 from contextlib import nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flash_dllm.caches import CACHES
 from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
-from flash_dllm.files import check_target
-from flash_dllm.models import DTYPES, families, leave_one_core, load_model, load_preset
+from flash_dllm.files import check_target, read_json, write_text
+from flash_dllm.many import decode_many, read_prompts
+from flash_dllm.models import (
+    DTYPES,
+    QUANTIZATIONS,
+    families,
+    leave_one_core,
+    load_model,
+    load_preset,
+    locate,
+)
+from flash_dllm.models.presets import PRESETS
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import STRATEGIES
-from flash_dllm.trace import DecodeTrace, StepTrace, join_token_texts
+from flash_dllm.terminal import Growing, progress, report
+from flash_dllm.trace import DecodeTrace, StepTrace
 from flash_dllm.trace_json import save
+
+if TYPE_CHECKING:
+    from flash_dllm.engine import ModelEngine
+    from flash_dllm.models.parallel import Ranks
 
 KNOBS = {
     "strategy": "strategy", "cache": "cache", "epsilon": "epsilon", "gamma": "gamma",
@@ -28,6 +43,9 @@ KNOBS = {
     "acceptance": "acceptance", "refresh": "refresh", "block": "block_length",
     "temperature": "temperature", "seed": "seed", "length": "gen_length",
 }  # fmt: skip
+
+
+TURN = ("role", "content")  # of a turn in a --chat file
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -45,6 +63,17 @@ def number_or_word(text: str) -> int | str:
         return text
 
 
+def key_and_value(text: str) -> tuple[str, Any]:
+    """For --override: KEY=VALUE, the value as JSON where it is some, else as a word."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"must be KEY=VALUE, got {text!r}")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
 def parser() -> argparse.ArgumentParser:
     """All options; defaults come from the model's preset."""
     cli = OneLineParser(
@@ -55,7 +84,12 @@ def parser() -> argparse.ArgumentParser:
     )
     add = cli.add_argument
     add("prompt", nargs="?", help="the question; the model's chat template is put around it")
-    add("--model", metavar="DIR", help="checkpoint folder (default: the embedded model)")
+    add("--model", metavar="NAME", help="checkpoint folder or hub name, owner/model (default: "
+        "the embedded model)")  # fmt: skip
+    add("--revision", metavar="REV", help="branch, tag or commit of a hub name")
+    add("--offline", action="store_true", help="hub names: read the local cache only")
+    add("--override", action="append", default=[], metavar="KEY=VALUE", type=key_and_value,
+        help="a key that config.json lacks or has wrong; may be repeated")  # fmt: skip
     add("--strategy", metavar="NAME", help=", ".join(STRATEGIES))
     add("--cache", metavar="NAME", help=", ".join(CACHES))
     add("--epsilon", type=float, metavar="ε", help="commit drafts at least this sure")
@@ -76,7 +110,15 @@ def parser() -> argparse.ArgumentParser:
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
     add("--no-graphs", action="store_true", help="run without CUDA graphs")
-    add("--raw", action="store_true", help="plain text: no chat template")
+    add("--quantize", default="none", choices=QUANTIZATIONS, help="8-bit weights (torchao)")
+    add("--preset", metavar="NAME", help="the model's settings to start from; --list names them")
+    add("--prompts", metavar="FILE", help='many prompts instead of one: {"prompt": …} a line')
+    add("--batch", type=int, metavar="N", help="how many of them at a time (default 32)")
+    add("--out", metavar="FILE", help="where their answers go, one JSON object a line")
+    add("--tensor-parallel", type=int, metavar="N", help="devices that share the model (torchrun)")
+    add("--raw", action="store_true", help="plain text (few-shot, completion): no chat template")
+    add("--system", metavar="TEXT", help="system prompt of the chat template")
+    add("--chat", metavar="FILE", help='earlier turns: {"messages": [{"role": …, "content": …}]}')
     add("--trace", metavar="FILE", help="save the run as JSON")
     add("--html", metavar="FILE", help="save the run as an animated figure")
     add("--json", action="store_true", help="print one JSON object")
@@ -97,36 +139,59 @@ def main(arguments: list[str] | None = None) -> int:
                 cli.error("--list takes no prompt")
             print_list(options.json)
             return 0
-        if options.prompt is None:
-            cli.error("a prompt is needed")
+        if (options.prompt is None) == (options.prompts is None):
+            cli.error("a prompt is needed, or --prompts FILE instead of one")
+        check_many(options)
         return run(options)
     except BrokenPipeError:
         # whoever read the output has gone; nothing more can be said there
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        complain(error)
+        if is_first():
+            complain(error)
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
 
 
+def is_first() -> bool:
+    """Whether this process speaks: the only one, or the first of torchrun's."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def check_many(options: argparse.Namespace) -> None:
+    """Raise ValueError for options that need --prompts or can't go with it."""
+    if options.prompts is None:
+        idle = [f"--{name}" for name in ("batch", "out") if getattr(options, name) is not None]
+    else:
+        idle = [f"--{name}" for name in ("trace", "html", "chat") if getattr(options, name)]
+    if idle:
+        which = "without" if options.prompts is None else "with"
+        raise ValueError(f"{' and '.join(idle)} has no effect {which} --prompts; leave it out")
+
+
 def print_list(as_json: bool) -> None:
     """The shelves by name."""
     from kernels.ops import IMPLS
 
-    shelves = {
+    shelves: dict[str, Any] = {
         "strategies": list(STRATEGIES),
         "caches": list(CACHES),
         "impls": list(IMPLS),
         "families": families(),
+        "presets": {family: list(known) for family, known in PRESETS.items()},
     }
     if as_json:
         print(json.dumps(shelves))
         return
     for shelf, names in shelves.items():
-        print(f"{shelf}: {', '.join(names)}")
+        if isinstance(names, dict):
+            for family, known in names.items():
+                print(f"{shelf} of {family}: {', '.join(known)}")
+        else:
+            print(f"{shelf}: {', '.join(names)}")
 
 
 def settings_of(options: argparse.Namespace, preset: dict[str, Any]) -> Settings:
@@ -137,24 +202,54 @@ def settings_of(options: argparse.Namespace, preset: dict[str, Any]) -> Settings
 
 def run(options: argparse.Namespace) -> int:
     """Decode, save, print. Whatever was decoded is saved and printed, also after an error."""
-    for name in (options.trace, options.html):
+    for name in (options.trace, options.html, options.out):
         if name is not None:
             check_target(name)
     # wrong settings are refused before the model is loaded
-    folder = Path(options.model) if options.model is not None else None
-    settings = settings_of(options, load_preset(folder))
+    ranks = None
+    if options.tensor_parallel is not None or "WORLD_SIZE" in os.environ:
+        from flash_dllm.models.parallel import start_ranks, stop_ranks
+
+        ranks = start_ranks(options.tensor_parallel or 1, options.device)
+        try:
+            return decode_and_report(options, ranks)
+        finally:
+            stop_ranks()
+    return decode_and_report(options, ranks)
+
+
+def decode_and_report(options: argparse.Namespace, ranks: Ranks | None) -> int:
+    """The part of `run` between joining and leaving torchrun's processes."""
+    say = progress if options.model is not None and is_first() else None
+    folder = locate(options.model, options.revision, options.offline)
+    settings = settings_of(options, load_preset(folder, options.preset))
+    messages = conversation(options) if options.prompts is None else []
+    prompts = read_prompts(options.prompts) if options.prompts is not None else []
+    if ranks is not None and ranks.data_size > 1 and not prompts:
+        raise ValueError(
+            "one prompt can't be divided: give --prompts FILE, or --tensor-parallel as many as "
+            "torchrun's processes"
+        )
     engine = load_model(
-        options.model, options.impl, options.device, options.dtype, not options.no_graphs
-    )
-    leave_one_core()
-    prompt_ids = engine.encode(options.prompt, options.raw)
+        options.model, options.impl, options.device, options.dtype, not options.no_graphs,
+        options.quantize, dict(options.override), options.revision, options.offline, say, ranks,
+    )  # fmt: skip
+    if ranks is None:
+        leave_one_core()
+    if prompts:
+        return run_many(options, engine, settings, prompts, ranks)
+    if options.raw:
+        prompt_ids, prompt_format = engine.encode(options.prompt, raw=True), "raw text"
+    else:
+        prompt_ids, prompt_format = engine.encode_chat(messages), chat_format(messages)
     check_prompt(engine, prompt_ids, settings.config)
     choice = (settings.strategy, settings.cache, settings.config)
-    header = start_trace(engine, prompt_ids, *choice, options.prompt)
+    header = start_trace(engine, prompt_ids, *choice, options.prompt, prompt_format)
     steps: list[StepTrace] = []
     code = 0
     problems: list[BaseException] = []
-    with nullcontext() if options.json else Growing(header, engine.token_text) as growing:
+    is_quiet = options.json or not is_first()
+    with nullcontext() if is_quiet else Growing(header, engine.token_text) as growing:
         try:
             for step in decode_steps(engine, prompt_ids, *choice):
                 steps.append(step)
@@ -165,6 +260,8 @@ def run(options: argparse.Namespace) -> int:
         except (ValueError, RuntimeError, MemoryError) as error:
             problems.append(error)
     trace = finish_trace(engine, header, steps)
+    if not is_first():
+        return 2 if problems else code
     for name, write in ((options.trace, save), (options.html, write_picture)):
         try:
             if name is not None:
@@ -175,6 +272,79 @@ def run(options: argparse.Namespace) -> int:
     for problem in problems:
         complain(problem)
     return 2 if problems else code
+
+
+def run_many(
+    options: argparse.Namespace,
+    engine: ModelEngine,
+    settings: Settings,
+    prompts: list[str],
+    ranks: Ranks | None,
+) -> int:
+    """Decode this process group's share of the prompts; the first process writes all answers."""
+    texts = list(enumerate(prompts))
+    if ranks is not None:
+        texts = texts[ranks.data_rank :: ranks.data_size]
+    system = [] if options.system is None else [("system", options.system)]
+    encoded = [
+        (
+            index,
+            text,
+            engine.encode(text, raw=True)
+            if options.raw
+            else engine.encode_chat([*system, ("user", text)]),
+        )
+        for index, text in texts
+    ]
+    kind = "raw text" if options.raw else chat_format([*system, ("user", "")])
+    say = progress if is_first() else lambda sentence: None
+    batch = 32 if options.batch is None else options.batch
+    reports = decode_many(engine, encoded, settings, batch, kind, say) if encoded else []
+    if ranks is not None:
+        from flash_dllm.models.parallel import gather
+
+        reports = gather(ranks, reports)
+    if not is_first():
+        return 0
+    lines = "".join(
+        json.dumps(report, ensure_ascii=False) + "\n"
+        for report in sorted(reports, key=lambda report: report["index"])
+    )
+    if options.out is None:
+        print(lines, end="")
+    else:
+        write_text(options.out, lines)
+    return 0
+
+
+def conversation(options: argparse.Namespace) -> list[tuple[str, str]]:
+    """(role, text) of every turn, the prompt last. Raises ValueError in one sentence."""
+    if options.raw and (options.system is not None or options.chat is not None):
+        raise ValueError("--raw has no chat template, so leave --system and --chat out")
+    messages = [] if options.system is None else [("system", options.system)]
+    if options.chat is not None:
+        if not Path(options.chat).is_file():
+            raise FileNotFoundError(f"{options.chat} is no file; name one with earlier turns")
+        turns = read_json(Path(options.chat)).get("messages")
+        for turn in turns if isinstance(turns, list) else [None]:
+            role, text = (turn.get(k) if isinstance(turn, dict) else None for k in TURN)
+            if not isinstance(role, str) or not isinstance(text, str):
+                raise ValueError(
+                    f'{options.chat} must hold {{"messages": [{{"role": …, "content": …}}, …]}}'
+                )
+            messages.append((role, text))
+    return [*messages, ("user", options.prompt)]
+
+
+def chat_format(messages: list[tuple[str, str]]) -> str:
+    """How a report names a conversation.
+
+    >>> chat_format([("system", "Be brief."), ("user", "Hi")])
+    'chat template, system prompt, 1 turn'
+    """
+    turns = sum(role == "user" for role, _ in messages)
+    system = "system prompt, " if messages[0][0] == "system" else ""
+    return f"chat template, {system}{turns} turn{'s' if turns > 1 else ''}"
 
 
 def write_picture(trace: DecodeTrace, path: str) -> None:
@@ -192,66 +362,3 @@ def complain(error: BaseException) -> None:
         # errors of the library name its fields; here the reader knows the options
         message = re.sub(rf"\b{knob}\b(?= must)", f"--{option.replace('_', '-')}", message)
     print(f"{message[:1].upper()}{message[1:].rstrip('.')}.", file=sys.stderr)
-
-
-def report(trace: DecodeTrace, as_json: bool) -> None:
-    """The answer and its costs."""
-    if as_json:
-        facts = {
-            "text": trace.text,
-            "token_ids": list(trace.token_ids),
-            "tokens": trace.tokens,
-            "steps": len(trace.steps),
-            "passes": trace.passes,
-            "verified": trace.verified,
-            "seconds": round(trace.seconds, 4),
-        }
-        print(json.dumps(facts))
-        return
-    print(trace.text)
-    if trace.status == "stopped":
-        print("(stopped: positions that were still masked are left out)")
-    print(
-        f"{trace.tokens} tokens, {len(trace.steps)} steps, {trace.passes} passes, "
-        f"{trace.tokens_per_step:.2f} tokens/step, {trace.tokens_per_pass:.2f} tokens/pass, "
-        f"{trace.verified} verified, {trace.seconds:.2f} s"
-    )
-
-
-class Growing:
-    """The answer while it grows, with a progress line; silent where output is no terminal."""
-
-    def __init__(self, header: DecodeTrace, text_of) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        self._text_of = text_of
-        self._start = header.prompt_length
-        self._texts: list[str | None] = [None] * header.gen_length
-        self._ends = header.model.eos_token_ids
-        self._passes = 0
-        self._live = Live(console=Console(stderr=True), transient=True, refresh_per_second=12)
-        self._is_shown = self._live.console.is_terminal
-
-    def __enter__(self) -> Growing:
-        if self._is_shown:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            self._live.stop()
-
-    def show(self, step: StepTrace) -> None:
-        """Draw one more step."""
-        from rich.text import Text
-
-        for position, token in step.accepted:
-            text = "" if token in self._ends else self._text_of(token)
-            self._texts[position - self._start] = text
-        self._passes += len(step.counted)
-        left = self._texts.count(None)
-        shown = join_token_texts("·" if text is None else text for text in self._texts)
-        line = f"step {step.index}, {left} masks left, {self._passes} passes"
-        if self._is_shown:
-            self._live.update(Text(f"{shown.rstrip()}\n") + Text(line, style="dim"))

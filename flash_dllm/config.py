@@ -45,6 +45,11 @@ class DecodeConfig:
         default=False,
         metadata={"help": "never commit behind a committed end token (not lossless)"},
     )
+    rank_ends_last: bool = field(
+        default=False,
+        metadata={"help": "end tokens count as confidence 0: committed only when nothing else is "
+                  "surer (official for some models)", "may_lack": True},
+    )
     alternatives: int = field(
         default=5,
         metadata={"symbol": "", "low": 0, "high": 20, "help": "runner-up tokens kept in the trace"},

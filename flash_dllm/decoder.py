@@ -11,16 +11,18 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from flash_dllm.caches import CACHES
 from flash_dllm.caches.base import CachePolicy, StepFacts
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.engine_protocol import Engine, Session, SessionRequest
 from flash_dllm.query import Prediction, Query, Role, VerifyAsk
 from flash_dllm.settings import Settings
+from flash_dllm.shift import shifted
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, PassRecord, StepTrace, Verdict
+from flash_dllm.trace import DecodeTrace, ModelInfo, PassRecord, StepTrace, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +93,12 @@ def decode_batch_steps(
         check_prompt(engine, prompt_ids, config)
     if not prompts:
         return
+    if engine.info.attention not in cache.fits:
+        fitting = [name for name, kind in CACHES.items() if engine.info.attention in kind.fits]
+        raise ValueError(
+            f"cache {cache.name} does not fit {engine.info.name}, whose attention is "
+            f"{engine.info.attention}; use {' or '.join(fitting)}"
+        )
     session = engine.open(
         SessionRequest(
             sequences=min(batch_size, len(prompts)),
@@ -123,10 +131,10 @@ def _loop(
     while waiting or live:
         while waiting and len(live) < batch_size:
             number, prompt_ids = waiting.popleft()
-            canvas = Canvas.start(prompt_ids, config, engine.info.eos_token_ids)
+            info = engine.info
+            canvas = Canvas.start(prompt_ids, config, info.eos_token_ids, info.causal_block)
             handle = session.admit(canvas.length, config.seed)
-            mask_token_id = engine.info.mask_token_id
-            live.append(_Sequence(number, handle, canvas, strategy, cache, mask_token_id))
+            live.append(_Sequence(number, handle, canvas, strategy, cache, info))
         failure = None
         try:
             answers = session.ask([(sequence.handle, sequence.query) for sequence in live])
@@ -176,6 +184,7 @@ def start_trace(
     cache: CachePolicy,
     config: DecodeConfig,
     prompt: str = "",
+    prompt_format: str = "",
 ) -> DecodeTrace:
     """The header of a run, without steps."""
     return DecodeTrace(
@@ -184,6 +193,7 @@ def start_trace(
         model=engine.info,
         **Settings(strategy, cache, config).described(),
         token_texts={token: engine.token_text(token) for token in set(prompt_ids)},
+        prompt_format=prompt_format,
     )
 
 
@@ -195,7 +205,10 @@ def finish_trace(
     The status follows from the steps: "stopped" where a run was ended from outside.
     """
     config = DecodeConfig(**header.config)
-    canvas = Canvas.start(header.prompt_token_ids, config, header.model.eos_token_ids)
+    model = header.model
+    canvas = Canvas.start(
+        header.prompt_token_ids, config, model.eos_token_ids, model.causal_block
+    )
     canvas = canvas.commit([pair for step in steps for pair in step.accepted])
     status = "finished" if canvas.is_finished else "stopped"
     occurring = {
@@ -218,7 +231,7 @@ class _Sequence:
     canvas: Canvas
     strategy: DecodingStrategy
     cache: CachePolicy
-    mask_token_id: int
+    info: ModelInfo
     index: int = 0
     memory: object = None
     query: Query = field(init=False)
@@ -237,18 +250,20 @@ class _Sequence:
         self._set(next(self._generator))
 
     def _set(self, ask: Ask) -> None:
+        mask_token_id = self.info.mask_token_id
         if isinstance(ask, VerifyAsk):
             mass = self._answers[0].mass
-            self.query = self.cache.verify(
-                self.memory, self.canvas, ask, self.mask_token_id, mass
-            )
+            query = self.cache.verify(self.memory, self.canvas, ask, mask_token_id, mass)
         else:
-            self.query = self.cache.draft(self.memory, self.canvas, ask, self.mask_token_id)
-            self.query.top = max(self.query.top, ATTENTION_RECORDED)
+            query = self.cache.draft(self.memory, self.canvas, ask, mask_token_id)
+            query.top = max(query.top, ATTENTION_RECORDED)
+        self.query = shifted(query, self.canvas, mask_token_id, self.info.shift)
 
     def receive(self, prediction: Prediction, session: Session) -> _Ended | None:
         """Hand the answer to the strategy; returns what the step's record is made of if that
         ended the step."""
+        if self.canvas.config.rank_ends_last:
+            prediction = _ends_last(prediction, self.info.eos_token_ids)
         self._queries.append(self.query)
         self._answers.append(prediction)
         try:
@@ -304,6 +319,16 @@ class _Sequence:
                 self._queries[0].kind == "full",
             ),
         )
+
+
+def _ends_last(prediction: Prediction, ends: tuple[int, ...]) -> Prediction:
+    """The answer with end tokens at confidence 0: they rank last, but can still be all there is.
+
+    The alternatives keep the true probabilities. Source: LLaDA's `confidence_eos_eot_inf`, by
+    intent (docs/decisions.md, End tokens).
+    """
+    pairs = zip(prediction.tokens, prediction.confidences, strict=True)
+    return replace(prediction, confidences=[0.0 if t in ends else c for t, c in pairs])
 
 
 @dataclass(frozen=True)

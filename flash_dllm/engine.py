@@ -33,6 +33,8 @@ class TextCodec(Protocol):
 
     def encode(self, prompt: str, raw: bool = False) -> list[int]: ...
 
+    def encode_chat(self, messages: Sequence[tuple[str, str]]) -> list[int]: ...
+
     def token_text(self, token: int) -> str: ...
 
 
@@ -59,13 +61,26 @@ class ModelEngine:
 
         Text that looks like a special token stays text. Raises ValueError if it is empty.
         """
-        if not prompt.strip():
-            raise ValueError("the prompt is empty; type a question")
-        try:
-            prompt.encode("utf-8")
-        except UnicodeEncodeError:
-            raise ValueError("the prompt is not valid UTF-8; type it again as text") from None
+        _check_text(prompt)
         return self.codec.encode(prompt, raw)
+
+    def encode_chat(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """Token ids of a conversation, (role, text) by turn, up to the model's next answer.
+
+        Roles are system (first only), user and assistant; the last turn is the user's. Raises
+        ValueError otherwise, and where the checkpoint's template can't show it.
+        """
+        roles = [role for role, _ in messages]
+        turns = roles[1:] if roles[:1] == ["system"] else roles
+        wanted = ["user", "assistant"] * (len(turns) // 2) + ["user"]
+        if turns != wanted:
+            raise ValueError(
+                "a conversation is an optional system prompt, then user and assistant in turn, "
+                f"the user last; got {', '.join(roles) or 'nothing'}"
+            )
+        for _, text in messages:
+            _check_text(text)
+        return self.codec.encode_chat(messages)
 
     def token_text(self, token: int) -> str:
         return self.codec.token_text(token)
@@ -97,6 +112,16 @@ class ModelEngine:
         del last
         has_graphs = self.has_graphs and request.temperature == 0
         return Workspace.make(self.model, request, has_graphs)
+
+
+def _check_text(text: str) -> None:
+    """Raise ValueError for a prompt that says nothing or is no text."""
+    if not text.strip():
+        raise ValueError("the prompt is empty; type a question")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError("the prompt is not valid UTF-8; type it again as text") from None
 
 
 @dataclass(frozen=True)
@@ -263,9 +288,7 @@ class ModelSession:
             return None
         return torch.cat(
             [
-                self._noise.rows(
-                    self._seeds[handle], [query.positions[row] for row in query.predict]
-                )
+                self._noise.rows(self._seeds[handle], query.targets)
                 for handle, query in queries
             ]
         )

@@ -7,8 +7,6 @@ import torch
 from flash_dllm.models.base import ModelSpec
 
 GB = 1e9
-# what CUDA, the libraries and the compiled kernels take besides our tensors
-OVERHEAD = 600_000_000
 
 
 def slot_bytes(spec: ModelSpec, itemsize: int) -> int:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flash_dllm.pass_sizes import PassSizes, bucket_step, view_count
+from flash_dllm.pass_sizes import PassSizes, bucket_step, has_past_rows, view_count
 from flash_dllm.query import Query, Role
 from kernels.schedule import (
     ALWAYS,
@@ -30,9 +30,13 @@ from kernels.schedule import (
     most_blocks,
 )
 
-_VIEW_OF_ROLE = np.array(
-    [{Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW}.get(role, SLOT) for role in Role]
-)
+_VIEWS = {
+    Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW, Role.PREDECESSOR_VIEW: MASK_VIEW,
+}  # fmt: skip
+_VIEW_OF_ROLE = np.array([_VIEWS.get(role, SLOT) for role in Role])
+# as a key a predecessor's view is a mask view; as a reader of rank r it knows the first r drafts
+_READER_OF_ROLE = _VIEW_OF_ROLE.copy()
+_READER_OF_ROLE[Role.PREDECESSOR_VIEW] = DRAFT_VIEW
 NO_SLOT = -1  # the slot of a padding row: nothing is written
 ALIGNMENT = 16  # bytes; kernels ask it of every pointer
 
@@ -173,6 +177,7 @@ class _Layout:
                 "key_from_BK": (np.int32, (B, K)),
                 "key_until_BK": (np.int32, (B, K)),
                 "key_mixed_BT": (np.int32, (B, tiles)),
+                "row_replaces_R": (np.int32, (R,)),
             }
         if is_dense:
             fields |= {
@@ -183,6 +188,8 @@ class _Layout:
                 "row_rank_R": (np.int64, (R,)),
                 "row_view_R": (np.int64, (R,)),
             }
+        if is_dense and sizes.has_views:
+            fields["row_limit_R"] = (np.int64, (R,))
         if is_dense and sizes.has_views:
             names = ("key_searched_BK", "key_view_BK", "key_rank_BK")
             fields |= dict.fromkeys(names, (np.int64, (B, K)))
@@ -227,7 +234,10 @@ def _write(
     put("tokens", _joined(asked, "tokens"), 0)
     put("positions", _joined(asked, "positions"), 0)
     put("slots", table[handles[sequences], local], NO_SLOT)
-    put("row_code_R", 2 * ranks + (views == DRAFT_VIEW), 0)
+    readers = _READER_OF_ROLE[roles]
+    # rows of past blocks of a block-causal model stand below all ranks, block by block
+    before = _blocks_before(asked)
+    put("row_code_R", np.where(before > 0, -before, 2 * ranks + (readers == DRAFT_VIEW)), 0)
     predict = [row + start for query, start in zip(asked, starts.tolist(), strict=True)
                for row in query.predict]  # fmt: skip
     put("predict", predict, 0)
@@ -249,6 +259,8 @@ def _write(
         at["key_row_BK"].fill(-1)
         at["key_row_BK"][place] = np.flatnonzero(is_view)
         _write_rules(at, asked, place, views[is_view], ranks[is_view])
+        put("row_replaces_R", _replaced(asked, rows), -1)
+        _mix_replaced(at, asked)
     if layout.is_dense:
         numbers = np.arange(rows)
         within = numbers - starts[sequences]
@@ -259,7 +271,10 @@ def _write(
         put("padded_R", sequences * sizes.width + within, 0)
         put("key_slots_BK", table[handles, : sizes.keys], 0)
         put("row_rank_R", ranks, 0)
-        put("row_view_R", views, SLOT)
+        put("row_view_R", readers, SLOT)
+        if sizes.has_views:
+            limits = [query.limit(row) for query in asked for row in range(query.rows)]
+            put("row_limit_R", limits, 0)
     if layout.is_dense and sizes.has_views:
         for name in ("key_searched_BK", "key_view_BK", "key_rank_BK"):
             at[name].fill(0)
@@ -310,6 +325,41 @@ def _write_rules(
         for slot, rank in query.searched.items():
             until[number, slot] = 2 * rank
             mixed[number, slot // MASK_TILE] = 1
+        size = query.block_size
+        if size is not None and has_past_rows(query):
+            # a slot of the b-th block from the last is seen by rows of code ≥ -b
+            slots = np.arange(query.length)
+            start[number, : query.length] = slots // size - (query.length - 1) // size
+            mixed[number, : -(-query.length // MASK_TILE)] = 1
+
+
+def _blocks_before(asked: Sequence[Query]) -> np.ndarray:
+    """How many blocks each row's own stands before the last visible one; 0 if bidirectional."""
+    parts = []
+    for query in asked:
+        size = query.block_size
+        if size is None or not has_past_rows(query):
+            parts.append(np.zeros(query.rows, np.int64))
+            continue
+        own = np.array(query.positions) // size
+        parts.append((query.length - 1) // size - own)
+    return np.concatenate(parts)
+
+
+def _replaced(asked: Sequence[Query], rows: int) -> np.ndarray:
+    """The key that each row's own entry stands in for; -1: none."""
+    replaced, start = np.full(rows, -1), 0
+    for query in asked:
+        for row, slot in query.replaced.items():
+            replaced[start + row] = slot
+        start += query.rows
+    return replaced
+
+
+def _mix_replaced(at: Mapping[str, np.ndarray], asked: Sequence[Query]) -> None:
+    for number, query in enumerate(asked):
+        for slot in query.replaced.values():
+            at["key_mixed_BT"][number, slot // MASK_TILE] = 1
 
 
 def block_table(counts: np.ndarray, block_size: int, blocks: int | None = None) -> np.ndarray:
@@ -365,6 +415,8 @@ def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packe
         key_from_BK=at.get("key_from_BK"),
         key_until_BK=at.get("key_until_BK"),
         key_mixed_BT=at.get("key_mixed_BT"),
+        row_replaces_R=at.get("row_replaces_R"),
+        row_limit_R=at.get("row_limit_R"),
         mass_rows_BP=at["mass_rows_BP"] if sizes.mass else None,
         mass_weight_BP=at["mass_weight_BP"] if sizes.mass else None,
     )

@@ -39,7 +39,7 @@ class PassSizes:
             width=max(query.rows for query in asked),
             keys=max(query.length + count for query, count in zip(asked, views, strict=True)),
             mass=max(len(query.predict) if query.wants_mass else 0 for query in asked),
-            has_views=any(views),
+            has_views=any(views) or any(has_past_rows(query) for query in asked),
         )
 
     def padded(self, keys: int) -> PassSizes:
@@ -58,6 +58,15 @@ class PassSizes:
 def view_count(query: Query) -> int:
     """How many rows write to scratch slots."""
     return sum(slot >= query.length for slot in query.slots) if query.searched else 0
+
+
+def has_past_rows(query: Query) -> bool:
+    """Whether rows of a block-causal model stand in blocks before the last visible one."""
+    size = query.block_size
+    if size is None:
+        return False
+    last = (query.length - 1) // size * size
+    return any(position < last for position in query.positions)
 
 
 def bucket(count: int) -> int:

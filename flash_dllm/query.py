@@ -24,9 +24,11 @@ class Role(IntEnum):
     FAR = 4  # undecided, outside the window, read by a full pass
     DRAFT_VIEW = 5  # a searched position filled with its draft
     MASK_VIEW = 6  # the same position filled with [MASK], predicted in the verify pass
+    PREDECESSOR = 7  # decided, read because its row answers the next position (shifted models)
+    PREDECESSOR_VIEW = 8  # a shifted model's mask view: the row before the searched position
 
 
-VIEWS = frozenset({Role.DRAFT_VIEW, Role.MASK_VIEW})
+VIEWS = frozenset({Role.DRAFT_VIEW, Role.MASK_VIEW, Role.PREDECESSOR_VIEW})
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,14 @@ class Query:
     """Rows of one pass for one sequence.
 
     kind       "full", "draft", "verify" or "audit" (a dry verify pass)
-    length     positions of the sequence; slots below it are the positions' own, slots from it
-               on are scratch for the views
+    length     positions that are visible at all; slots below it are the positions' own, slots
+               from it on are scratch for the views
+    block_size block of a block-causal model: a row sees no slot behind its own block; or None
+    shift      a predicted row at p answers position p + shift (`shift.py`)
     tokens, positions, slots, roles, ranks   one entry a row (lists of int)
     predict    indices of the rows whose logits are wanted
     searched   slot → rank: the slot is hidden from rows of that rank and beyond (see `sees_slot`)
+    replaced   row → slot that the row's own entry stands in for, and that it doesn't see
     wants_mass whether the attention mass of the predicted rows is wanted; if so,
     decided    one byte per position, 1 where the text is decided, and
     top        how many decided positions are wanted by falling mass
@@ -77,6 +82,9 @@ class Query:
     wants_mass: bool = False
     decided: bytes = b""
     top: int = 0
+    block_size: int | None = None
+    shift: int = 0
+    replaced: dict[int, int] = field(default_factory=dict)
 
     def add(self, token: int, position: int, slot: int, role: Role, rank: int = 0) -> None:
         """Append one row."""
@@ -89,6 +97,17 @@ class Query:
     @property
     def rows(self) -> int:
         return len(self.tokens)
+
+    @property
+    def targets(self) -> list[int]:
+        """The positions that the predicted rows answer."""
+        return [self.positions[row] + self.shift for row in self.predict]
+
+    def limit(self, row: int) -> int:
+        """How many slots, from the first on, a row may see: all, or up to its block's end."""
+        if self.block_size is None or self.roles[row] in VIEWS:
+            return self.length
+        return min(self.length, block_end(self.positions[row], self.block_size))
 
 
 @dataclass(frozen=True)
@@ -144,6 +163,15 @@ class Prediction:
     route: str = ""
 
 
+def block_end(position: int, block_size: int) -> int:
+    """Where the block of a position ends; a model's blocks start at position 0.
+
+    >>> block_end(7, 4), block_end(8, 4)
+    (8, 12)
+    """
+    return (position // block_size + 1) * block_size
+
+
 def sees_slot(rank: int, searched: int) -> bool:
     """Whether a row of `rank` sees a slot (docs/decisions.md, Visibility).
 
@@ -167,18 +195,19 @@ def sees_view(
     >>> sees_view(Role.DRAFT_VIEW, 2, Role.DRAFT_VIEW, 2, True)
     True
     """
-    if view is Role.MASK_VIEW:
+    if view is not Role.DRAFT_VIEW:
         return is_own_row
-    last = reader_rank if reader is Role.DRAFT_VIEW else reader_rank - 1
+    knows_own_rank = reader in (Role.DRAFT_VIEW, Role.PREDECESSOR_VIEW)
+    last = reader_rank if knows_own_rank else reader_rank - 1
     return view_rank <= last
 
 
 def visible_slots(query: Query, row: int) -> list[int]:
     """All slots, scratch included, that a row of the query attends to."""
     rank, role = query.ranks[row], Role(query.roles[row])
-    slots = [s for s in range(query.length) if sees_slot(rank, query.searched.get(s, 0))]
+    slots = [s for s in range(query.limit(row)) if sees_slot(rank, query.searched.get(s, 0))]
     for other in range(query.rows):
         view = Role(query.roles[other])
         if view in VIEWS and sees_view(role, rank, view, query.ranks[other], other == row):
             slots.append(query.slots[other])
-    return slots
+    return [slot for slot in slots if slot != query.replaced.get(row)]

@@ -85,7 +85,10 @@ def rejudge(
     """
     settings = read_settings(vars(trace))
     strategy, idle = _with_thresholds(settings.strategy, epsilon, gamma)
-    canvas = Canvas.start(trace.prompt_token_ids, settings.config, trace.model.eos_token_ids)
+    model = trace.model
+    canvas = Canvas.start(
+        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block
+    )
     steps: list[RejudgedStep] = []
     changed: tuple[StepTrace, RejudgedStep] | None = None
     for step in trace.steps:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flash_dllm.engine_protocol import SessionRequest
-from flash_dllm.query import Mass, Prediction, Query, Role, visible_slots
+from flash_dllm.query import Mass, Prediction, Query, visible_slots
 from flash_dllm.trace import ModelInfo
 
 
@@ -30,6 +30,7 @@ class Script:
     views: Mapping[tuple[str, int], tuple[str, float]] = field(default_factory=dict)
     end_token: str = "$"
     mask_token: str = "[MASK]"
+    shift: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class ScriptedEngine:
             impl="scripted",
             device="cpu",
             dtype="table",
+            shift=self.script.shift,
         )
 
     def ids(self, texts: str) -> list[int]:
@@ -98,10 +100,9 @@ class ScriptedSession:
             slots[slot] = (position, token)
         script = self._engine.script
         tokens, confidences = [], []
-        for row in query.predict:
+        for row, position in zip(query.predict, query.targets, strict=True):
             state = self.state(slots, query, row)
-            position = query.positions[row]
-            is_view = query.roles[row] == Role.MASK_VIEW
+            is_view = query.kind in ("verify", "audit")
             table = {**script.answers, **script.views} if is_view else script.answers
             if (state, position) not in table:
                 raise KeyError(f"the script has no answer for position {position} in «{state}»")
@@ -128,13 +129,13 @@ class ScriptedSession:
             if position in seen:
                 raise ValueError(f"row {row} sees position {position} twice")
             seen[position] = token
-        missing = set(range(query.length)) - set(seen)
+        missing = set(range(query.limit(row))) - set(seen)
         if missing:
             raise ValueError(f"row {row} does not see positions {sorted(missing)}")
         words, mask = self._engine.script.vocabulary, self._engine.info.mask_token_id
         return " ".join(
             "_" if seen[position] == mask else words[seen[position]]
-            for position in range(query.length)
+            for position in range(query.limit(row))
         )
 
 

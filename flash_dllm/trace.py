@@ -153,7 +153,11 @@ class StepTrace:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What answered: enough to name the model and to replay without it."""
+    """What answered: enough to name the model and to replay without it.
+
+    shift         a row at p answers position p + shift: 0, or 1 for models with a shifted head
+    causal_block  block of a block-causal model, counted from position 0; None: bidirectional
+    """
 
     name: str
     vocab_size: int
@@ -164,6 +168,13 @@ class ModelInfo:
     impl: str = ""
     device: str = ""
     dtype: str = ""
+    shift: int = 0
+    causal_block: int | None = None
+
+    @property
+    def attention(self) -> str:
+        """bidirectional or block-causal."""
+        return "bidirectional" if self.causal_block is None else "block-causal"
 
 
 @dataclass(frozen=True)
@@ -171,6 +182,7 @@ class DecodeTrace:
     """A whole run: header, settings and steps.
 
     prompt           what was typed
+    prompt_format    how it became tokens: "chat template, 1 turn", "raw text", or "" if unknown
     prompt_token_ids the canvas before the first mask, chat template included
     token_texts      id → text of every id that occurs (bytes that are no UTF-8 as surrogates)
     strategy, cache  {"name": …, knob: value, …}
@@ -187,6 +199,7 @@ class DecodeTrace:
     token_texts: dict[int, str] = field(default_factory=dict)
     steps: tuple[StepTrace, ...] = ()
     status: str = "stopped"
+    prompt_format: str = ""
 
     @property
     def prompt_length(self) -> int:

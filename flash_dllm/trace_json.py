@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, NoReturn
 
+from flash_dllm.config import DecodeConfig
 from flash_dllm.files import write_text
 from flash_dllm.json_reader import shown
 from flash_dllm.trace import SCHEMA_VERSION, DecodeTrace, TraceError
@@ -77,6 +78,15 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
         for record in step["passes"]:
             if not record["route"]:
                 del record["route"]  # there was no choice
+    for name, usual in (("shift", 0), ("causal_block", None)):
+        # written for the models that need it: other files stay what they were
+        if tree["model"][name] == usual:
+            del tree["model"][name]
+    if not tree["prompt_format"]:
+        del tree["prompt_format"]
+    for item in fields(DecodeConfig):
+        if item.metadata.get("may_lack") and tree["config"].get(item.name) == item.default:
+            del tree["config"][item.name]
     tree["token_texts"] = {str(token): s for token, s in sorted(tree["token_texts"].items())}
     return tree
 

@@ -10,10 +10,12 @@ from dataclasses import fields
 from itertools import pairwise
 
 from flash_dllm.caches.base import CachePolicy
+from flash_dllm.caches.block import BlockCache
+from flash_dllm.caches.none import NoCache
 from flash_dllm.canvas import Canvas
 from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, TraceError
+from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, TraceError
 from flash_dllm.trace_schema import Settings
 
 View = tuple[int, float]
@@ -25,14 +27,19 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
         raise TraceError("holds the mask token", ".prompt_token_ids")
     if trace.model.mask_token_id in trace.model.eos_token_ids:
         raise TraceError("holds the mask token", ".model.eos_token_ids")
-    canvas = Canvas.start(trace.prompt_token_ids, settings.config, trace.model.eos_token_ids)
+    model = trace.model
+    canvas = Canvas.start(
+        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block
+    )
+    past = 0
     for number, step in enumerate(trace.steps, 1):
         try:
             if canvas.is_finished:
                 raise TraceError("comes after the run was finished")
-            check_step(step, number, canvas, settings, trace.model.mask_token_id)
+            check_step(step, number, canvas, settings, model, past)
         except TraceError as error:
             raise error.inside(f".steps[{number - 1}]") from None
+        past = canvas.past
         canvas = canvas.commit(step.accepted)
     if canvas.is_finished and trace.status != "finished":
         raise TraceError("must be finished: the steps decide everything", ".status")
@@ -41,9 +48,12 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
 
 
 def check_step(
-    step: StepTrace, number: int, canvas: Canvas, settings: Settings, mask_token_id: int
+    step: StepTrace, number: int, canvas: Canvas, settings: Settings, model: ModelInfo, past: int
 ) -> None:
-    """Raise TraceError unless this is what the strategy and the cache do on this canvas."""
+    """Raise TraceError unless this is what the strategy and the cache do on this canvas.
+
+    past  positions in finished blocks one step earlier, of a block-causal model
+    """
     strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
@@ -55,13 +65,13 @@ def check_step(
     decision, asks = redecide(strategy, StepState(step.window, canvas.decidable()), step)
     compare(step, decision)
     for place, proposal in enumerate(step.proposals):
-        if proposal.committed_token == mask_token_id:
+        if proposal.committed_token == model.mask_token_id:
             raise TraceError("commits the mask token", f".proposals[{place}]")
         likely = [probability for _, probability in proposal.alternatives]
         if any(a < b for a, b in pairwise(likely)):
             raise TraceError("must stand likeliest first", f".proposals[{place}].alternatives")
     check_reading(step, canvas)
-    check_passes(step, asks, canvas, cache)
+    check_passes(step, asks, canvas, cache, model.shift, past)
 
 
 def redecide(
@@ -154,10 +164,16 @@ def check_reading(step: StepTrace, canvas: Canvas) -> None:
 
 
 def check_passes(
-    step: StepTrace, asks: list[Ask], canvas: Canvas, cache: CachePolicy
+    step: StepTrace,
+    asks: list[Ask],
+    canvas: Canvas,
+    cache: CachePolicy,
+    shift: int,
+    past: int,
 ) -> None:
     """Raise TraceError unless there is one pass of the right kind and size for each question."""
-    reread = len(step.verify_tracked if cache.keeps_entries else canvas.decided())
+    reread = len(step.verify_tracked if cache.keeps_entries else cache.reread(canvas))
+    is_block = isinstance(cache, BlockCache)
     if len(step.passes) != len(asks):
         raise TraceError(f"must hold {len(asks)}, got {len(step.passes)}", ".passes")
     for place, (record, ask) in enumerate(zip(step.passes, asks, strict=True)):
@@ -167,10 +183,15 @@ def check_passes(
             predicted = len(ask.searched)
             rows = 2 * predicted + (0 if ask.is_dry else reread + len(ask.decided))
         else:
-            is_first = step.index == 1 or not cache.keeps_entries
-            kinds, predicted = ("full",) if is_first else ("full", "draft"), len(ask.window)
-            is_full = record.kind == "full"
-            rows = canvas.length if is_full else len(step.tracked) + predicted
+            is_full = step.index == 1 or isinstance(cache, NoCache) or (is_block and past == 0)
+            kinds, predicted = ("full",) if is_full else ("full", "draft"), len(ask.window)
+            if record.kind == "full":
+                read = set(range(canvas.horizon))
+            elif is_block:
+                kinds, read = ("draft",), set(range(past, canvas.horizon))
+            else:
+                read = {*step.tracked, *ask.window}
+            rows = len(read | {position - shift for position in ask.window})
         if record.kind not in kinds:
             raise TraceError(f"must be {' or '.join(kinds)}, got {record.kind}", f"{where}.kind")
         if record.predicted != predicted:

@@ -82,10 +82,12 @@ def build(kind: type, value: Any) -> Any:
     """A settings object of this class from its JSON; the class itself checks the values."""
     hints = get_type_hints(kind)
     names = tuple(item.name for item in fields(kind))
-    check_keys(value, names)
+    later = tuple(item.name for item in fields(kind) if item.metadata.get("may_lack"))
+    check_keys(value, names, later)
     knobs = {
         name: within(f".{name}", KNOB_READERS.get(hints[name], scalar), value[name])
         for name in names
+        if name in value
     }
     try:
         return kind(**knobs)
@@ -117,6 +119,7 @@ COUNT = whole(0, 10_000_000)
 
 MODEL = record(
     ModelInfo,
+    optional=("shift", "causal_block"),
     name=LABEL,
     vocab_size=whole(1, MAX_VOCAB),
     n_layers=whole(1, 10_000),
@@ -126,6 +129,8 @@ MODEL = record(
     impl=LABEL,
     device=LABEL,
     dtype=LABEL,
+    shift=whole(0, 1),
+    causal_block=optional(whole(1, MAX_PROMPT)),
 )
 
 
@@ -194,7 +199,7 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
     """A trace of well-formed parts, and its settings as objects. Raises TraceError."""
     check_version(value)
     names = tuple(item.name for item in fields(DecodeTrace))
-    check_keys(value, ("format", "schema_version", *names))
+    check_keys(value, ("format", "schema_version", *names), ("prompt_format",))
     model = within(".model", MODEL, value["model"])
     token = whole(0, model.vocab_size - 1)
     within(".model.mask_token_id", token, model.mask_token_id)
@@ -208,6 +213,7 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
     trace = DecodeTrace(
         prompt=within(".prompt", text(1_000_000), value["prompt"]),
         prompt_token_ids=prompt_ids,
+        prompt_format=within(".prompt_format", LABEL, value.get("prompt_format", "")),
         model=model,
         **settings.described(),
         token_texts=within(".token_texts", token_texts(model.vocab_size), value["token_texts"]),

@@ -13,7 +13,9 @@ import sys
 import torch
 from torch import Tensor
 
+from kernels import experts as expert_reference
 from kernels import reference, routes
+from kernels.experts import Experts
 from kernels.reference import HeadNorms
 from kernels.schedule import Schedule
 
@@ -276,6 +278,21 @@ def swiglu(
                 gated = kernel(linear(hidden, gate_up, impl), hint(down, len(hidden)))
             return linear(gated, down, impl, may_split)
     raise _no_kernel("swiglu", impl)
+
+
+def expert_swiglu(
+    hidden: Tensor, experts: Experts, impl: str
+) -> Tensor:
+    """See `experts.expert_swiglu`. Library matrix products under every `impl`, like the linear
+    layers: there is no second implementation to choose."""
+    if experts.router.shape[1] != hidden.shape[1]:
+        raise ValueError(
+            f"expert_swiglu: router {tuple(experts.router.shape)} does not fit "
+            f"{tuple(hidden.shape)}"
+        )
+    if impl not in IMPLS:
+        raise _no_kernel("expert_swiglu", impl)
+    return expert_reference.expert_swiglu(hidden, experts)
 
 
 def confidence(

@@ -19,7 +19,8 @@ from kernels.schedule import Schedule
 
 
 class HeadNorms(NamedTuple):
-    """RMS norm of every query and key head before the rotation: weights q, k [E]."""
+    """RMS norm of queries and keys before the rotation: weights q, k [E] for every head by itself
+    (Qwen3), or [H·E] and [G·E] for all heads together (OLMoE)."""
 
     q: Tensor
     k: Tensor
@@ -67,13 +68,15 @@ def add_rms_norm(
 def rotate(x_RHE: Tensor, cos_RE: Tensor, sin_RE: Tensor) -> Tensor:
     """Rotary embedding, half-split (rotate_half), in fp32, cast back.
 
-    cos_RE, sin_RE [R, E/2] in fp32 or fp64.
+    cos_RE, sin_RE [R, T/2] in fp32 or fp64: the leading T of the E dimensions are turned, the
+    rest (partial RoPE) is left as it is.
     """
-    x = x_RHE.to(cos_RE.dtype)
+    turned_dims = 2 * cos_RE.shape[-1]
+    x, rest = x_RHE[..., :turned_dims].to(cos_RE.dtype), x_RHE[..., turned_dims:]
     left, right = x.chunk(2, dim=-1)
     cos, sin = cos_RE[:, None, :], sin_RE[:, None, :]
     turned = torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1)
-    return turned.to(x_RHE.dtype)
+    return torch.cat((turned.to(x_RHE.dtype), rest), dim=-1)
 
 
 def project_and_cache(
@@ -89,12 +92,12 @@ def project_and_cache(
     value_cache: Tensor,
     n_heads: int,
 ) -> Tensor:
-    """Project, rotate and store K and V of the queried rows (paper Alg. 1).
+    """Project, norm, rotate and store K and V of the queried rows (paper Alg. 1).
 
     hidden_RD    [R, D]            normed
     weight       [(H + 2G)·E, D]   q, k and v stacked; bias likewise or None
-    head_norms   weights of the norms of query and key heads, or None
-    cos, sin     [positions, E/2]  rotary tables in fp32 or fp64
+    head_norms   weights of the norms of queries and keys, or None
+    cos, sin     [positions, T/2]  rotary tables in fp32 or fp64
     positions_R  [R] int64         each row's place in the text
     slots_R      [R] int64         where each row's K and V go; -1 drops the row
     key_cache, value_cache  [slots, G, E]   written in place
@@ -104,14 +107,11 @@ def project_and_cache(
     all_heads = n_heads + 2 * n_kv_heads
     qkv = dense(hidden_RD, weight, bias).view(len(hidden_RD), all_heads, head_dim)
     q, k, v = qkv.split((n_heads, n_kv_heads, n_kv_heads), dim=1)
-    if head_norms is None:
-        qk = qkv[:, : n_heads + n_kv_heads]
-    else:
-        q = rms_norm(q, head_norms.q, head_norms.eps)
-        k = rms_norm(k, head_norms.k, head_norms.eps)
-        qk = torch.cat((q, k), dim=1)
-    qk = rotate(qk, cos[positions_R], sin[positions_R])
-    q, k = qk[:, :n_heads], qk[:, n_heads:]
+    if head_norms is not None:
+        q = head_norm(q, head_norms.q, head_norms.eps)
+        k = head_norm(k, head_norms.k, head_norms.eps)
+    cos_RE, sin_RE = cos[positions_R], sin[positions_R]
+    q, k = rotate(q, cos_RE, sin_RE), rotate(k, cos_RE, sin_RE)
     if len(slots_R):
         _store(slots_R, (key_cache, k), (value_cache, v))
     return q
@@ -130,6 +130,13 @@ def _store(slots_R: Tensor, *caches_and_rows: tuple[Tensor, Tensor]) -> None:
         stand_in = torch.where(highest < 0, cache[0], rows_RGE.index_select(0, row))
         rows = torch.where(is_dropped[:, None, None], stand_in, rows_RGE)
         cache.index_copy_(0, slots, rows)
+
+
+def head_norm(x_RHE: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """RMS norm of every head by itself (weight [E]) or of all heads together (weight [H·E])."""
+    if len(weight) == x_RHE.shape[-1]:
+        return rms_norm(x_RHE, weight, eps)
+    return rms_norm(x_RHE.flatten(1), weight, eps).view(x_RHE.shape)
 
 
 def scheduled_attention(

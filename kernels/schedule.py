@@ -97,6 +97,7 @@ class Schedule:
     key_row_BK                 the row that writes a scratch slot, -1 for ordinary slots
     has_views                  whether any of the four lines above matters in this pass
     is_padded                  whether sequences differ in rows or keys
+    row_limit_R    how many leading keys a row may see (block-causal models), or None: all
     mass_rows_BP, mass_weight_BP  rows whose attention is averaged and their weights (0 = padding)
 
     For the kernels, all int32. The rows of a sequence stand side by side, in blocks:
@@ -104,7 +105,9 @@ class Schedule:
     block_sequence, block_first, block_rows [N]  its sequence, first row and number of rows;
                  blocks of 0 rows are padding. Every row of the pass stands in one block
     page_table_BN  pages of `PAGE` slots: key k is slot page[k // PAGE] · PAGE + k % PAGE
-    row_code_R   2 · rank, and 1 more for a draft view
+    row_code_R   2 · rank, and 1 more for a draft view; below 0 for rows of past blocks
+    row_replaces_R the key that a row's own entry stands in for (shifted models; -1: none);
+                 None in a pass without views
     key_from_BK, key_until_BK  a row sees a key if from <= code < until, or if it is key_row;
                  None in a pass without views
     key_mixed_BT 1 where one of `MASK_TILE` keys is hidden from some row or doesn't exist; an
@@ -135,6 +138,8 @@ class Schedule:
     key_mixed_BT: Tensor | None = None
     mass_rows_BP: Tensor | None = None
     mass_weight_BP: Tensor | None = None
+    row_limit_R: Tensor | None = None
+    row_replaces_R: Tensor | None = None
 
     @cached_property
     def visible_BWK(self) -> Tensor | None:
@@ -142,10 +147,15 @@ class Schedule:
 
         The rule is `flash_dllm.query.sees_slot` and `sees_view`; a test holds the two together.
         """
-        if not self.has_views and not self.is_padded:
+        if not self.has_views and not self.is_padded and self.row_limit_R is None:
             return None
         keys = torch.arange(self.key_slots_BK.shape[1], device=self.key_slots_BK.device)
         is_key = (keys < self.key_count_B[:, None])[:, None, :]
+        if self.row_limit_R is not None:
+            limit = self.row_limit_R[self.rows_BW][:, :, None]
+            is_key = is_key & ((keys < limit) | (self.key_view_BK != SLOT)[:, None, :])
+        if self.row_replaces_R is not None:
+            is_key = is_key & (keys != self.row_replaces_R[self.rows_BW][:, :, None])
         if not self.has_views:
             return is_key.expand(-1, self.rows_BW.shape[1], -1)
         rank = self.row_rank_R[self.rows_BW][:, :, None]

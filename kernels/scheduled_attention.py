@@ -34,6 +34,7 @@ FLOOR = tl.constexpr(-3.0e38)
 _PLAIN = ["n_rows", "n_heads", "n_pages", "n_keys", "n_flags", "n_parts"]
 _TABLES = [
     "block_sequence", "block_first", "block_rows", "page_table", "key_count", "row_code",
+    "row_replaces",
     "key_from", "key_until", "key_row", "key_mixed",
 ]  # fmt: skip
 
@@ -60,8 +61,9 @@ def _load_queries(
 
 @triton.jit
 def _seen(
-    at, count, rows, is_row, row_code, key_from, key_until, key_row, HAS_VIEWS: tl.constexpr
-):
+    at, count, rows, is_row, row_code, row_replaces, key_from, key_until, key_row,
+    HAS_VIEWS: tl.constexpr,
+):  # fmt: skip
     """Which rows see which keys, [rows, keys]."""
     is_key = at < count
     if HAS_VIEWS:
@@ -71,6 +73,8 @@ def _seen(
         until = tl.load(key_until + at, mask=is_key, other=0)
         own = tl.load(key_row + at, mask=is_key, other=-1)
         inside = (start[None, :] <= code[:, None]) & (code[:, None] < until[None, :])
+        replaced = tl.load(row_replaces + rows, mask=is_row, other=-1)
+        inside &= at[None, :] != replaced[:, None]
         return inside | (own[None, :] == rows[:, None])
     else:
         return is_key[None, :] & (rows >= 0)[:, None]
@@ -124,7 +128,7 @@ def _store_tile(
 def attend_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr,
     block_sequence, block_first, block_rows,
-    page_table, key_count, row_code, key_from, key_until, key_row, key_mixed,
+    page_table, key_count, row_code, row_replaces, key_from, key_until, key_row, key_mixed,
     stride_q_row, stride_q_head, stride_slot, stride_kv_head,
     n_rows, n_heads, n_pages, n_keys, n_flags, n_parts, scale,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr,
@@ -205,8 +209,9 @@ def attend_kernel(
             is_mixed = start + BLOCK_N > n_own
         if is_mixed:
             seen = _seen(
-                at, n_own, rows, is_row, row_code, key_from, key_until, key_row, HAS_VIEWS
-            )
+                at, n_own, rows, is_row, row_code, row_replaces, key_from, key_until, key_row,
+                HAS_VIEWS,
+            )  # fmt: skip
             scores = tl.where(seen, scores, float("-inf"))
         if TAIL:
             if TAIL_TRANSPOSED:
@@ -216,7 +221,7 @@ def attend_kernel(
             if is_mixed:
                 seen = _seen(
                     at, n_own, tail_rows, is_tail,
-                    row_code, key_from, key_until, key_row, HAS_VIEWS,
+                    row_code, row_replaces, key_from, key_until, key_row, HAS_VIEWS,
                 )  # fmt: skip
                 if TAIL_TRANSPOSED:
                     seen = tl.trans(seen)
@@ -331,13 +336,16 @@ def scheduled_attention(
     block_e = max(16, triton.next_power_of_2(head_dim))
     # a pass without views has no such tables, and its variant of the kernel never reads them
     absent = schedule.page_table_BN
-    rules = (schedule.key_from_BK, schedule.key_until_BK, schedule.key_mixed_BT)
-    start, until, mixed = (absent if rule is None else rule for rule in rules)
+    rules = (
+        schedule.row_replaces_R, schedule.key_from_BK, schedule.key_until_BK,
+        schedule.key_mixed_BT,
+    )  # fmt: skip
+    replaces, start, until, mixed = (absent if rule is None else rule for rule in rules)
     attend_kernel[(blocks * shares, n_kv_heads, splits)](
         q, key_cache, value_cache, part_out, part_lse,
         schedule.block_sequence, schedule.block_first, schedule.block_rows,
         schedule.page_table_BN, schedule.key_count_B,
-        schedule.row_code_R, start, until, schedule.key_row_BK, mixed,
+        schedule.row_code_R, replaces, start, until, schedule.key_row_BK, mixed,
         q.stride(0), q.stride(1), key_cache.stride(0), key_cache.stride(1),
         n_rows, n_heads, schedule.page_table_BN.shape[1], keys, mixed.shape[1], splits,
         head_dim**-0.5 * LOG2_E,

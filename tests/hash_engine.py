@@ -26,6 +26,8 @@ class HashEngine:
     seed: int = 0
     end_share: int = 6
     max_length: int = 256
+    shift: int = 0
+    causal_block: int | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -38,6 +40,8 @@ class HashEngine:
             impl="hash",
             device="cpu",
             dtype="none",
+            shift=self.shift,
+            causal_block=self.causal_block,
         )
 
     def token_text(self, token: int) -> str:
@@ -97,8 +101,8 @@ class HashSession:
             slots[slot] = (position, token)
         seen = [self.seen(slots, query, row) for row in query.predict]
         pairs = [
-            self._engine.prediction(state, query.positions[row])
-            for state, row in zip(seen, query.predict, strict=True)
+            self._engine.prediction(state, position)
+            for state, position in zip(seen, query.targets, strict=True)
         ]
         return Prediction(
             [token for token, _ in pairs],
@@ -128,6 +132,6 @@ class HashSession:
             if position in text:
                 raise ValueError(f"row {row} sees position {position} twice")
             text[position] = token
-        if missing := set(range(query.length)) - set(text):
+        if missing := set(range(query.limit(row))) - set(text):
             raise ValueError(f"row {row} does not see positions {sorted(missing)}")
-        return tuple(text[position] for position in range(query.length))
+        return tuple(text[position] for position in range(query.limit(row)))

@@ -96,7 +96,7 @@ def test_an_impossible_value_is_one_sentence(changes, sentence):
 def test_an_unknown_strategy_is_named():
     with pytest.raises(ValueError, match="strategy must be one of flash_verify.*got 'magic'"):
         settings("magic", "flash", VALUES)
-    with pytest.raises(ValueError, match="cache must be one of flash, none, got 'big'"):
+    with pytest.raises(ValueError, match="cache must be one of flash, none, block, got 'big'"):
         settings("flash_verify", "big", VALUES)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flash_dllm import cli
+from flash_dllm.models.presets import PRESETS
 from flash_dllm.trace_json import load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,14 +30,22 @@ def small(small_folder):
     return ["--model", str(small_folder), "--device", "cpu", "--dtype", "float64"]
 
 
+def complaints(err):
+    """Standard error without the lines that tell how loading goes."""
+    return "".join(f"{line}\n" for line in err.splitlines() if not line.startswith("· "))
+
+
 def test_list_as_json_names_the_shelves(capsys):
     code, out, _ = call(capsys, "--list", "--json")
     assert code == 0
     assert json.loads(out) == {
         "strategies": ["flash_verify", "confidence", "greedy"],
-        "caches": ["flash", "none"],
+        "caches": ["flash", "none", "block"],
         "impls": ["torch", "triton"],
-        "families": ["llada"],
+        "families": [
+            "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",
+        ],
+        "presets": {family: list(known) for family, known in PRESETS.items()},
     }
 
 
@@ -45,7 +54,8 @@ def test_a_prompt_as_json_gives_one_object(capsys, small):
     facts = json.loads(out)
     assert code == 0
     assert set(facts) == {
-        "text", "token_ids", "tokens", "steps", "passes", "verified", "seconds"
+        "text", "token_ids", "tokens", "steps", "passes", "verified", "seconds", "model",
+        "prompt_format",
     }  # fmt: skip
     assert len(facts["token_ids"]) == 12
     assert facts["steps"] <= facts["passes"] <= 2 * facts["steps"]
@@ -141,7 +151,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(
     assert code == 2
     assert out == ""
     assert says.lower() in err.lower()
-    assert err.count("\n") == 1
+    assert complaints(err).count("\n") == 1
     assert "Traceback" not in err
 
 
@@ -158,7 +168,7 @@ def test_an_error_in_the_middle_keeps_what_was_decoded(capsys, small, tmp_path, 
     file = tmp_path / "run.json"
     code, out, err = call(capsys, "How many?", *small, "--length", "12", "--trace", str(file))
     assert code == 2
-    assert err == "Out of luck.\n"
+    assert complaints(err) == "Out of luck.\n"
     assert "3 steps" in out and "stopped" in out
     assert len(load(file).steps) == 3
 
@@ -209,3 +219,131 @@ def test_the_module_runs_in_a_fresh_process():
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("strategies: flash_verify, confidence, greedy\n")
+
+
+def test_loading_tells_its_stages_on_standard_error(capsys, small):
+    code, out, err = call(capsys, "How many?", *small, "--length", "4")
+    assert code == 0
+    # outside 2 × 4,096 × 48 + 48; 3 layers of 2 × 48² + 2 × 24 × 48 + 3 × 48 × 96 + 2 × 48;
+    # keys and values of 3 layers × 2 heads × 12 in eight bytes
+    assert "· small0: 0.46 million parameters, about 3.6 MB in float64, and 1.125 KiB of" in err
+    assert "· small0 is loaded on cpu in float64, computed by torch\n" in err
+    assert "million" not in out
+
+
+def test_an_override_is_a_key_of_the_config(capsys, small):
+    code, _, err = call(capsys, "How many?", *small, "--override", "alibi=true")
+    assert code == 2 and "alibi=True is not supported" in err
+    code, _, err = call(capsys, "How many?", *small, "--override", "alibi")
+    assert code == 2 and "must be KEY=VALUE, got 'alibi'" in err
+
+
+def test_a_hub_name_that_is_not_in_the_cache_is_a_sentence_offline(capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    code, out, err = call(capsys, "How many?", "--model", "owner/none", "--offline")
+    assert (code, out) == (2, "")
+    assert complaints(err).startswith("The model owner/none is not in the local cache")
+    assert complaints(err).count("\n") == 1
+
+
+def test_every_report_names_the_prompt_format(capsys, small, tmp_path):
+    file, turns = tmp_path / "run.json", tmp_path / "turns.json"
+    earlier = [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}]
+    turns.write_text(json.dumps({"messages": earlier}))
+    common = [*small, "--length", "4", "--trace", str(file)]
+    for options, wanted in (
+        (["--raw"], "raw text"),
+        ([], "chat template, 1 turn"),
+        (["--system", "Be brief."], "chat template, system prompt, 1 turn"),
+        (["--system", "Be brief.", "--chat", str(turns)], "chat template, system prompt, 2 turns"),
+    ):
+        _, out, _ = call(capsys, "3 + 3?", *common, *options)
+        assert f"(small0, {wanted})" in out
+        assert load(file).prompt_format == wanted
+        _, out, _ = call(capsys, "3 + 3?", *common, *options, "--json")
+        assert json.loads(out)["prompt_format"] == wanted
+    trace = load(file)
+    text = "".join(trace.token_texts[token] for token in trace.prompt_token_ids)
+    assert "Be brief." in text and "2 + 2?" in text and text.count("3 + 3?") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "says"),
+    [
+        ("[1]", [], "must hold a JSON object"),
+        ("{}", [], 'must hold {"messages"'),
+        ('{"messages": [{"role": "user"}]}', [], 'must hold {"messages"'),
+        ('{"messages": [{"role": "user", "content": "x"}]}', [], "user and assistant in turn"),
+        ('{"messages": []}', ["--raw"], "leave --system and --chat out"),
+        (None, [], "is no file"),
+    ],
+)
+def test_wrong_turns_are_a_sentence(capsys, small, tmp_path, content, options, says):
+    file = tmp_path / "turns.json"
+    if content is not None:
+        file.write_text(content)
+    code, _, err = call(capsys, "x", *small, "--chat", str(file), *options)
+    assert code == 2 and says in err
+    assert complaints(err).count("\n") == 1
+
+
+def test_a_preset_of_the_family_is_the_start(capsys, small, tmp_path):
+    file = tmp_path / "run.json"
+    preset = ["--preset", "llada-instruct-gsm8k", "--length", "16"]
+    code, _, err = call(capsys, "How many?", *small, *preset, "--trace", str(file))
+    assert code == 0, err
+    trace = load(file)
+    assert (trace.strategy["name"], trace.cache["name"]) == ("greedy", "none")
+    assert (trace.config["block_length"], trace.config["gen_length"]) == (8, 16)
+    code, _, err = call(capsys, "How many?", *small, "--preset", "none")
+    assert code == 2 and "Preset must be one of flash, llada" in err
+
+
+def test_many_prompts_are_one_json_object_a_line(capsys, small, tmp_path):
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "2 + 2?"}\n\n{"prompt": "Hi"}\n')
+    code, out, err = call(capsys, "--prompts", str(file), *small, "--length", "8")
+    assert code == 0, err
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["prompt"] for line in lines] == ["2 + 2?", "Hi"]
+    # each as if it were alone
+    for line in lines:
+        _, out, _ = call(capsys, line["prompt"], *small, "--length", "8", "--json")
+        assert json.loads(out)["token_ids"] == line["token_ids"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "says"),
+    [
+        ("", [], "holds no prompts"),
+        ('{"prompt": "x"}\n[1]', [], "line 2 of"),
+        ("x", [], 'must be {"prompt"'),
+        ('{"prompt": " "}', [], "the prompt is empty"),
+        ('{"prompt": "x"}', ["--batch", "0"], "batch_size must be"),
+        ('{"prompt": "x"}', ["--trace", "run.json"], "--trace has no effect with --prompts"),
+        ('{"prompt": "x"}', ["--out", "/no/such/folder/x"], "does not exist"),
+        (None, [], "is no file"),
+    ],
+)
+def test_wrong_prompt_files_are_a_sentence(capsys, small, tmp_path, content, options, says):
+    file = tmp_path / "prompts.jsonl"
+    if content is not None:
+        file.write_text(content)
+    code, out, err = call(capsys, "--prompts", str(file), *small, *options)
+    assert (code, out) == (2, "")
+    assert says.lower() in err.lower()
+    assert complaints(err).count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["x", "--batch", "3"], "--batch has no effect without --prompts"),
+        (["x", "--tensor-parallel", "2"], "run torchrun"),
+        (["x", "--prompts", "y"], "--prompts FILE instead of one"),
+    ],
+)
+def test_options_of_many_prompts_and_devices_need_their_place(capsys, arguments, says, monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    code, _, err = call(capsys, *arguments)
+    assert code == 2 and says in err

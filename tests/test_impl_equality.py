@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from flash_dllm.caches import FlashCache, NoCache
+from flash_dllm.caches import BlockCache, FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch
 from flash_dllm.engine import ModelEngine
@@ -159,7 +159,7 @@ class NoText:
         return f" {token}"
 
 
-def small_engine(impl, has_graphs=False):
+def small_engine(impl, has_graphs=False, spec=SPEC):
     generator = torch.Generator().manual_seed(0)
 
     def draw(rows, columns, scale=1.0):
@@ -174,8 +174,30 @@ def small_engine(impl, has_graphs=False):
         for _ in range(SPEC.n_layers)
     )
     weights = ModelWeights(draw(96, d, 6.0), blocks, ones(), draw(96, d, 3.0))
-    info = ModelInfo("random", 96, SPEC.n_layers, 5, (0,), impl=impl, device="cpu", dtype="float32")
-    return ModelEngine(Transformer(SPEC, weights, impl), info, NoText(), has_graphs=has_graphs)
+    info = ModelInfo(
+        "random", 96, SPEC.n_layers, 5, (0,), impl=impl, device="cpu", dtype="float32",
+        shift=spec.shift, causal_block=spec.causal_block,
+    )  # fmt: skip
+    return ModelEngine(Transformer(spec, weights, impl), info, NoText(), has_graphs=has_graphs)
+
+
+OTHERS = [
+    (replace(SPEC, shift=1), FlashCache(track_size=3)),
+    (replace(SPEC, shift=1), NoCache()),
+    (replace(SPEC, causal_block=4), BlockCache()),
+    (replace(SPEC, causal_block=4), NoCache()),
+    (replace(SPEC, shift=1, causal_block=4), BlockCache()),
+]
+
+
+@needs_interpreter
+@pytest.mark.parametrize("has_graphs", [False, True], ids=["plain", "padded"])
+@pytest.mark.parametrize(("spec", "cache"), OTHERS)
+def test_shifted_and_block_causal_models_too(spec, cache, has_graphs):
+    config = DecodeConfig(gen_length=7, window_size=4, alternatives=2)
+    engines = (small_engine("torch", spec=spec), small_engine("triton", has_graphs, spec))
+    prompts = [[1, 2, 30, 3, 17], [9, 8]]
+    check(*engines, prompts, FlashVerify(0.3, 0.02, 3), cache, config, batch_size=2)
 
 
 @needs_interpreter

@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # room → what a file in it may import besides the standard library; first match wins
 RULES = {
     "flash_dllm/models/tokenizer.py": {"transformers"},
+    "flash_dllm/models/hub.py": {"huggingface_hub"},
+    "flash_dllm/models/quantize.py": {"flash_dllm", "torch", "torchao"},
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
     "flash_dllm/engine.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/cache.py": {"torch"},
@@ -20,7 +22,8 @@ RULES = {
     "flash_dllm/memory.py": {"flash_dllm", "torch"},
     "flash_dllm/workspace.py": {"flash_dllm", "numpy", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
-    "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
+    "flash_dllm/cli.py": {"flash_dllm", "kernels", "app"},
+    "flash_dllm/terminal.py": {"flash_dllm", "rich"},
     "flash_dllm": {"flash_dllm"},
     "kernels": {"kernels", "torch", "triton"},
     "app/ui.py": {"app", "flash_dllm", "gradio"},
@@ -36,10 +39,10 @@ PLAIN = {
     "flash_dllm/trace.py", "flash_dllm/trace_json.py", "flash_dllm/trace_schema.py",
     "flash_dllm/files.py",
     "flash_dllm/trace_replay.py", "flash_dllm/json_reader.py", "flash_dllm/rejudge.py",
-    "flash_dllm/query.py", "flash_dllm/acceptance.py", "flash_dllm/canvas.py",
-    "flash_dllm/tracking.py", "flash_dllm/config.py", "flash_dllm/settings.py",
-    "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/pass_sizes.py",
-    "flash_dllm/scripted.py",
+    "flash_dllm/query.py", "flash_dllm/shift.py", "flash_dllm/acceptance.py",
+    "flash_dllm/canvas.py", "flash_dllm/tracking.py", "flash_dllm/config.py",
+    "flash_dllm/settings.py", "flash_dllm/pass_sizes.py",
+    "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/scripted.py",
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
 ROWS = {"flash_dllm.engine", "flash_dllm.cache", "flash_dllm.packing", "flash_dllm.sampling",
@@ -102,7 +105,10 @@ def test_figures_families_caches_and_strategies_keep_apart():
         shared = {
             "flash_dllm/strategies": {"base", "draft", "confidence"},
             "flash_dllm/caches": {"base"},
-            "flash_dllm/models": {"base", "checkpoint", "tokenizer", "transformer"},
+            "flash_dllm/models": {
+                "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
+                "tokenizer", "transformer",
+            },
         }
         if room in shared:
             others = {

@@ -8,6 +8,7 @@ from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.models import EMBEDDED, load_model
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.checkpoint import TensorReader
+from flash_dllm.models.memory import estimate
 
 LLADA = ModelSpec(
     d_model=4096, n_layers=32, n_heads=32, n_kv_heads=32, head_dim=128, ffn_size=12288,
@@ -42,10 +43,11 @@ def test_what_fits_exactly_is_allowed():
     memory.check_fits("loading", {"weights": 10}, free=10, total=20, advice="")
 
 
-def test_the_reader_counts_the_embedded_models_numbers_from_its_heads():
+def test_the_embedded_models_numbers_are_counted_from_the_heads_of_its_files():
     reader = TensorReader(EMBEDDED, torch.float32, torch.device("cpu"))
     engine = load_model(device="cpu")
-    assert reader.count() == engine.model.weights.count == 17_308_032
+    need = estimate(reader.shapes(), engine.model.spec)
+    assert need.parameters == engine.model.weights.count == 17_308_032
 
 
 def test_a_session_asks_for_its_cache_and_passes(engine, monkeypatch):

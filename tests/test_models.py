@@ -8,7 +8,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from flash_dllm.models import families, load_model
-from tests.random_model import MASK, llada_config, plain_logits, random_tensors, write_checkpoint
+from tests.random_model import (
+    EOS,
+    MASK,
+    llada_config,
+    plain_logits,
+    random_tensors,
+    write_checkpoint,
+)
 
 QUESTION = "Sam has 5 apples. How many?"
 
@@ -91,6 +98,34 @@ def test_text_that_looks_special_stays_text(engine, text):
     assert ids.count(4) == 0
 
 
+def test_dreams_vocabulary_and_merges_are_read_without_its_own_class(folder):
+    """Dream ships no tokenizer.json, and a tokenizer class that would be remote code."""
+    whole = json.loads((folder / "tokenizer.json").read_text())["model"]
+    (folder / "tokenizer.json").unlink()
+    (folder / "special_tokens_map.json").unlink()
+    names = {4: "<|im_end|>", MASK: "<|mask|>"}
+    vocabulary = {names.get(token, text): token for text, token in whole["vocab"].items()}
+    (folder / "vocab.json").write_text(json.dumps(vocabulary))
+    merges = [" ".join(pair) for pair in whole["merges"]]
+    (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]))
+    plain = {"lstrip": False, "rstrip": False, "normalized": False, "single_word": False}
+    settings = {
+        "tokenizer_class": "DreamTokenizer",
+        "auto_map": {"AutoTokenizer": ["tokenization_dream.DreamTokenizer", None]},
+        "added_tokens_decoder": {
+            "4": {"content": "<|im_end|>", "special": True, **plain},
+            "5": {"content": "<|mask|>", "special": True, **plain},
+        },
+        "eos_token": "<|endoftext|>", "mask_token": "<|mask|>",
+    }  # fmt: skip
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    engine = load_model(folder, device="cpu")
+    assert engine.info.eos_token_ids == (EOS, 4)
+    # a merge that the file lists: "Ġ" + "t"
+    assert engine.encode(" t", raw=True) == [vocabulary["Ġt"]]
+    assert engine.encode("<|im_end|>", raw=True) != [4]
+
+
 def test_raw_text_has_no_template(engine):
     assert engine.encode("5 + 7", raw=True) == engine.codec._tokenizer.encode(
         "5 + 7", add_special_tokens=False
@@ -98,7 +133,9 @@ def test_raw_text_has_no_template(engine):
 
 
 def test_families_are_found_by_file():
-    assert families() == ["llada"]
+    assert families() == [
+        "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",
+    ]
 
 
 def edited_config(folder, **changes):
@@ -129,8 +166,8 @@ DAMAGES = {
     "no config": (lambda f: (f / "config.json").unlink(), "config.json is missing"),
     "broken config": (lambda f: (f / "config.json").write_text("{"), "not valid JSON"),
     "list config": (lambda f: (f / "config.json").write_text("[]"), "JSON object"),
-    "foreign type": (lambda f: edited_config(f, model_type="gpt2"), "supported are llada"),
-    "escaping type": (lambda f: edited_config(f, model_type="../x"), "supported are llada"),
+    "foreign type": (lambda f: edited_config(f, model_type="gpt2"), "supported are .*llada"),
+    "escaping type": (lambda f: edited_config(f, model_type="../x"), "supported are .*llada"),
     "internal type": (lambda f: edited_config(f, model_type="transformer"), "supported are"),
     "missing key": (lambda f: without_key(f, "rope_theta"), "no 'rope_theta'"),
     "wrong kind": (lambda f: edited_config(f, n_layers="3"), "n_layers must be a whole"),
@@ -180,6 +217,27 @@ DAMAGES = {
         lambda f: (f / "preset.json").write_text('{"config": {"block_length": "x"}}'),
         "block_length must be a whole number",
     ),
+    "causal model": (
+        lambda f: edited_config(f, model_type="qwen2"),
+        r"'qwen2' in .* \(a causal language model, which can't fill in masks\) is not supported",
+    ),
+    "unknown causal model": (
+        lambda f: edited_config(f, model_type="new", architectures=["NewForCausalLM"]),
+        "'new' in .*a causal language model",
+    ),
+    "another model's tokenizer": (
+        lambda f: edited_config(f, embedding_size=4000),
+        "the tokenizer has 4096 tokens, but the model's vocabulary only 4000",
+    ),
+    "shard cut off": (
+        lambda f: (
+            (f / "part.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-100]),
+            (f / "model.safetensors.index.json").write_text(
+                json.dumps({"weight_map": {WTE: "part.safetensors"}})
+            ),
+        ),
+        "part.safetensors is damaged or truncated",
+    ),
     "no tokenizer": (lambda f: (f / "tokenizer.json").unlink(), "tokenizer.json is missing"),
     "broken tokenizer": (lambda f: (f / "tokenizer.json").write_text("{}"), "could not be read"),
 }
@@ -199,7 +257,7 @@ def test_a_damaged_folder_is_refused_in_one_sentence(folder, name):
     [
         ("{% if %}", "could not be rendered"),
         ("{{ raise_exception('no') }}", "could not be rendered"),
-        ("hello", "does not show the user's text"),
+        ("hello", "does not show each message once"),
     ],
 )
 def test_a_broken_chat_template_is_refused_in_a_sentence(folder, template, says):

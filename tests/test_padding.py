@@ -137,6 +137,6 @@ def test_fields_start_at_multiples_of_16_bytes():
     packed = PassBuffer(torch.device("cpu")).fill(queries, torch.zeros(2, 48).long(), sizes)
     fields = [packed.tokens, packed.positions, packed.slots, packed.predict]
     fields += [value for value in vars(packed.schedule).values() if torch.is_tensor(value)]
-    assert len(fields) == 25
+    assert len(fields) == 27
     base = packed.tokens.data_ptr()
     assert all((field.data_ptr() - base) % 16 == 0 for field in fields)

@@ -34,6 +34,7 @@ class CachePolicy(ABC):
 
     name: ClassVar[str]
     keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion pays
+    fits: ClassVar[frozenset[str]] = frozenset({"bidirectional"})  # kinds of attention
 
     @property
     def mass_layers(self) -> tuple[int, int] | None:
@@ -47,6 +48,10 @@ class CachePolicy(ABC):
     @abstractmethod
     def tracked(self, memory) -> tuple[int, ...]:
         """T_t: decided positions that the next draft pass re-reads, for the record."""
+
+    def reread(self, canvas: Canvas) -> tuple[int, ...]:
+        """The decided positions of every verify pass, where entries don't outlive the step."""
+        return canvas.decided()
 
     @abstractmethod
     def draft(self, memory, canvas: Canvas, ask: DraftAsk, mask_token_id: int) -> Query:
@@ -65,19 +70,30 @@ class CachePolicy(ABC):
 
 def full_query(canvas: Canvas, window: tuple[int, ...], mask_token_id: int) -> Query:
     """Every position as one row, predicted at the window."""
-    positions = list(range(canvas.length))
-    roles = [int(Role.CONTEXT if flag else Role.FAR) for flag in canvas.flags]
+    return range_query("full", canvas, 0, window, mask_token_id)
+
+
+def range_query(
+    kind: str, canvas: Canvas, first: int, window: tuple[int, ...], mask_token_id: int
+) -> Query:
+    """Every position from `first` to the horizon as one row, predicted at the window."""
+    last = canvas.horizon
+    positions = list(range(first, last))
+    flags = canvas.flags[first:last]
+    roles = [int(Role.CONTEXT if flag else Role.FAR) for flag in flags]
     for position in window:
-        roles[position] = int(Role.WINDOW)
+        roles[position - first] = int(Role.WINDOW)
+    tokens = canvas.tokens[first:last]
     return Query(
-        "full",
-        canvas.length,
-        tokens=[mask_token_id if token is None else token for token in canvas.tokens],
+        kind,
+        last,
+        tokens=[mask_token_id if token is None else token for token in tokens],
         positions=positions,
         slots=list(positions),
         roles=roles,
-        ranks=[0] * canvas.length,
-        predict=list(window),
+        ranks=[0] * len(positions),
+        predict=[position - first for position in window],
+        block_size=canvas.causal_block,
     )
 
 
@@ -96,7 +112,7 @@ def verify_query(
     reread = () if ask.is_dry else reread
     own = [*reread, *(position for position, _ in ask.decided)]
     searched = [position for position, _ in ask.searched]
-    length, count = canvas.length, len(searched)
+    length, count = canvas.horizon, len(searched)
     ranks = list(range(1, count + 1))
     rows = len(own) + 2 * count
     return Query(
@@ -119,4 +135,5 @@ def verify_query(
         ranks=[*[0] * len(own), *ranks, *ranks],
         predict=list(range(rows - count, rows)),
         searched=dict(zip(searched, ranks, strict=True)),
+        block_size=canvas.causal_block,
     )

@@ -1,19 +1,38 @@
-"""`load_model`: a checkpoint folder → an engine. A family is a file named by `model_type`."""
+"""`load_model`: a checkpoint folder or hub name → an engine.
+
+A family is a file named by `model_type`.
+"""
 
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flash_dllm.files import read_json
+from flash_dllm.models.presets import PRESETS, preset_of
 
 if TYPE_CHECKING:
     from flash_dllm.engine import ModelEngine
+    from flash_dllm.models.base import ModelSpec
+    from flash_dllm.models.parallel import Ranks
+    from flash_dllm.models.tokenizer import Tokenizer
+    from flash_dllm.models.transformer import ModelWeights
+
+log = logging.getLogger(__name__)
 
 EMBEDDED = Path(__file__).resolve().parents[2] / "assets" / "tiny"
-_NOT_FAMILIES = {"base", "transformer", "checkpoint", "tokenizer"}
+_NOT_FAMILIES = {
+    "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
+    "tokenizer", "transformer",
+}  # fmt: skip
+# named in the error, so that nobody takes one for a file that is broken
+_CAUSAL = {"gpt2", "llama", "mistral", "gemma", "qwen2", "qwen3", "qwen3_moe", "olmoe", "phi3"}
+_ALIASES = {"llada_moe": "lladamoe"}
+QUANTIZATIONS = ("none", "int8", "fp8")
 DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 
 
@@ -29,66 +48,129 @@ def load_model(
     device: str = "auto",
     dtype: str = "auto",
     graphs: bool = True,
+    quantize: str = "none",
+    overrides: Mapping[str, Any] | None = None,
+    revision: str | None = None,
+    offline: bool = False,
+    say: Callable[[str], None] | None = None,
+    ranks: Ranks | None = None,
 ) -> ModelEngine:
-    """Load a checkpoint folder (None: the embedded model).
+    """Load a checkpoint: a folder, a hub name (`owner/model`), or None for the embedded model.
 
-    device  "auto" takes CUDA, then Apple's MPS, then the CPU
-    dtype   "auto" is float32 on CPU and MPS, bfloat16 on CUDA
-    graphs  replay passes as CUDA graphs; without effect where there is no CUDA
-    Raises FileNotFoundError, ValueError or RuntimeError in one sentence: missing or damaged files,
-    unsupported model_type or values, an implementation or device that this machine lacks.
+    device     "auto" takes CUDA, then Apple's MPS, then the CPU
+    dtype      "auto" is float32 on CPU and MPS, bfloat16 on CUDA
+    graphs     replay passes as CUDA graphs; without effect where there is no CUDA
+    quantize   "none", or "int8" or "fp8" for the matrices of the blocks (needs torchao)
+    overrides  keys of config.json that it lacks or has wrong, e.g. {"block_size": 4}
+    revision   branch, tag or commit of a hub name
+    offline    read the hub library's local cache only
+    say        gets one sentence per stage: what is downloaded, how much memory is needed, …
+    ranks      the processes of torchrun (`parallel.start_ranks`), which then also fix the device
+    Raises FileNotFoundError, ValueError, RuntimeError, ImportError, PermissionError or
+    ConnectionError in one sentence: missing or damaged files, unsupported model_type or values,
+    no room, an implementation or device that this machine lacks, no network, a licence gate.
     """
     import torch
 
     from flash_dllm.engine import ModelEngine
-    from flash_dllm.memory import OVERHEAD, check_gpu, slot_bytes
     from flash_dllm.models.checkpoint import TensorReader, fingerprint
+    from flash_dllm.models.memory import check_room, estimate
+    from flash_dllm.models.quantize import quantizer
     from flash_dllm.models.tokenizer import Tokenizer
     from flash_dllm.models.transformer import Transformer
     from flash_dllm.trace import ModelInfo
     from kernels.ops import resolve_impl
 
-    path = Path(folder) if folder is not None else EMBEDDED
-    if not path.is_dir():
-        raise FileNotFoundError(f"{path} is not a folder; give the folder of a checkpoint")
-    place = _device(device)
-    impl = resolve_impl(impl, place.type)
-    config = read_json(path / "config.json")
-    family = _family(config, path)
-    tokenizer = Tokenizer(path)
+    say = say or log.info
+    place = _device(device) if ranks is None else ranks.device
+    resolved = resolve_impl(impl, place.type)
     if dtype not in DTYPES:
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if dtype == "auto":
         dtype = "bfloat16" if place.type == "cuda" else "float32"
-    end_ids = tuple(dict.fromkeys([*_config_end_ids(config), *tokenizer.end_token_ids]))
-    spec = family.read_spec(config, end_ids)
-    for token in end_ids:
-        if not 0 <= token < spec.vocab_size or token == spec.mask_token_id:
-            raise ValueError(f"config.json: {token} can't be an end token; correct eos_token_id")
-    tensors = TensorReader(path, getattr(torch, dtype), place)
-    if place.type == "cuda":
-        itemsize = getattr(torch, dtype).itemsize
-        parts = {
-            "weights": tensors.count() * itemsize,
-            "a sequence of 2048 positions": 2048 * slot_bytes(spec, itemsize),
-            "CUDA": OVERHEAD,
-        }
-        advice = "use device='cpu', a smaller dtype, or free the GPU"
-        check_gpu(f"loading {path.resolve().name} in {dtype}", parts, place, advice)
-    model = Transformer(spec, family.read_weights(spec, config, tensors), impl)
+    shrink = quantizer(quantize)
+    path = locate(folder, revision, offline, say)
+    is_remote = folder is not None and not Path(folder).is_dir()
+    name = str(folder) if is_remote else path.resolve().name
+
+    config = read_json(path / "config.json") | dict(overrides or {})
+    family = _family(config, path)
+    tokenizer = Tokenizer(path, getattr(family, "TEMPLATE_OPTIONS", None))
+    if config.get("mask_token_id") is None:
+        config["mask_token_id"] = _mask_token_id(path, tokenizer)
+    spec = family.read_spec(config, _end_ids(config, tokenizer))
+    _check_vocabulary(spec, tokenizer)
+    devices = 1 if ranks is None else ranks.size
+    label = name if devices == 1 else f"{name}, each of {devices} devices"
+    local = spec if ranks is None else ranks.local(spec)
+    if devices > 1 and config.get("num_experts"):
+        raise ValueError(f"{name} has experts, which tensor_parallel can't share; leave it out")
+
+    shapes = None
+    if is_remote and not offline:
+        from flash_dllm.models import hub
+
+        if (shapes := hub.remote_shapes(name, revision)) is not None:
+            # the weights are many gigabytes: say so, and whether they would fit, before they come
+            need = estimate(shapes, spec, devices)
+            say(need.sentence(label, getattr(torch, dtype), quantize))
+            check_room(name, need, dtype, quantize, place)
+    if is_remote:
+        from flash_dllm.models import hub
+
+        say(f"fetching the weights of {name}")
+        path = hub.fetch(name, revision, offline, has_weights=True)
+    tensors = TensorReader(path, getattr(torch, dtype), place, shrink)
+    if ranks is not None and devices > 1:
+        tensors = TensorReader(path, getattr(torch, dtype), place, shrink, ranks.shard)
+    if shapes is None:
+        need = estimate(tensors.shapes(), spec, devices)
+        say(need.sentence(label, getattr(torch, dtype), quantize))
+        check_room(name, need, dtype, quantize, place)
+    weights = family.read_weights(spec, config, tensors)
+    if resolved == "triton" and (reason := _why_no_kernels(spec, weights, quantize)):
+        if impl == "triton":
+            raise RuntimeError(f"impl='triton' can't compute {name}: {reason}; use impl='torch'")
+        resolved = "torch"
+    model = Transformer(local, weights, resolved, ranks)
     info = ModelInfo(
-        name=path.resolve().name,
+        name=name,
         vocab_size=spec.vocab_size,
         n_layers=spec.n_layers,
         mask_token_id=spec.mask_token_id,
         eos_token_ids=spec.eos_token_ids,
         fingerprint=fingerprint(path),
-        impl=impl,
-        device=place.type,
-        dtype=dtype,
+        impl=resolved,
+        device=place.type if devices == 1 else f"{devices} x {place.type}",
+        dtype=dtype if quantize == "none" else f"{dtype}, {quantize} weights",
+        shift=spec.shift,
+        causal_block=spec.causal_block,
     )
-    has_graphs = graphs and place.type == "cuda"
+    say(f"{name} is loaded on {place} in {info.dtype}, computed by {resolved}")
+    # routing to experts reads counts on the host, and quantised layers are torchao's
+    can_record = not config.get("num_experts") and quantize == "none"
+    has_graphs = graphs and place.type == "cuda" and can_record
     return ModelEngine(model, info, tokenizer, load_preset(path), has_graphs)
+
+
+def locate(
+    folder: str | Path | None,
+    revision: str | None = None,
+    offline: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> Path:
+    """The folder with a checkpoint's small files; a hub name's are fetched. Errors as above."""
+    path = Path(folder) if folder is not None else EMBEDDED
+    if path.is_dir():
+        return path
+    from flash_dllm.models import hub
+
+    if isinstance(folder, str) and hub.is_hub_name(folder):
+        (say or log.info)(f"asking the hub for {folder}")
+        return hub.fetch(folder, revision, offline, has_weights=False)
+    raise FileNotFoundError(
+        f"the path {path} is not a folder; give one with a checkpoint, or a hub name (owner/model)"
+    )
 
 
 def leave_one_core() -> None:
@@ -105,11 +187,20 @@ def leave_one_core() -> None:
     torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
 
 
-def load_preset(folder: Path | None = None) -> dict:
-    """The swept default settings that a model folder carries, or {} (no torch needed)."""
+def load_preset(folder: Path | None = None, name: str | None = None) -> dict:
+    """Settings to start from (no torch needed).
+
+    name  one of the family's presets (`presets.py`); None: the swept settings that the folder
+          carries, else the family's first, else {} for a folder that can't be loaded anyway
+    Raises ValueError for an unknown name or a preset.json that is none.
+    """
     path = (folder or EMBEDDED) / "preset.json"
-    if not path.is_file():
-        return {}
+    if name is not None or not path.is_file():
+        config_path = path.parent / "config.json"
+        config = read_json(config_path) if config_path.is_file() else {}
+        if (family := _family_name(config)) not in PRESETS:
+            return {}
+        return preset_of(family, name, config.get("block_size") is not None).settings
     from flash_dllm.settings import from_preset
 
     preset = read_json(path)
@@ -120,6 +211,23 @@ def load_preset(folder: Path | None = None) -> dict:
     return preset
 
 
+def _end_ids(config: dict, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The end tokens that config.json and the tokenizer name."""
+    return tuple(dict.fromkeys([*_config_end_ids(config), *tokenizer.end_token_ids]))
+
+
+def _check_vocabulary(spec: ModelSpec, tokenizer: Tokenizer) -> None:
+    """Raise ValueError where model and tokenizer can't belong together."""
+    for token in spec.eos_token_ids:
+        if not 0 <= token < spec.vocab_size or token == spec.mask_token_id:
+            raise ValueError(f"config.json: {token} can't be an end token; correct eos_token_id")
+    if tokenizer.size > spec.vocab_size:
+        raise ValueError(
+            f"the tokenizer has {tokenizer.size} tokens, but the model's vocabulary only "
+            f"{spec.vocab_size}; these files don't belong together"
+        )
+
+
 def _config_end_ids(config: dict) -> list[int]:
     value = config.get("eos_token_id")
     ids = value if isinstance(value, list) else [] if value is None else [value]
@@ -128,12 +236,49 @@ def _config_end_ids(config: dict) -> list[int]:
     return ids
 
 
-def _family(config: dict, path: Path):
-    name = str(config.get("model_type", "")).lower().replace("-", "_")
-    if name not in families():
+def _why_no_kernels(spec: ModelSpec, weights: ModelWeights, quantize: str) -> str | None:
+    """What of a model the Triton kernels don't compute, or None."""
+    if quantize != "none":
+        return "they don't read quantised weights"
+    if spec.rotary_dim not in (None, spec.head_dim):
+        return "they turn whole heads, and its RoPE only a part"
+    norms = weights.blocks[0].head_norms
+    if norms is not None and len(norms.q) != spec.head_dim:
+        return "they norm every head by itself, and it all heads together"
+    return None
+
+
+def _mask_token_id(path: Path, tokenizer: Tokenizer) -> int:
+    """Where config.json does not name it: generation_config.json, then the tokenizer."""
+    extra = path / "generation_config.json"
+    named = read_json(extra).get("mask_token_id") if extra.is_file() else None
+    if named is None:
+        named = tokenizer.mask_token_id
+    if named is None:
         raise ValueError(
-            f"model_type {config.get('model_type')!r} in {path} is not supported; supported are "
-            f"{', '.join(families())}"
+            f"neither config.json nor the tokenizer in {path} names the mask token; add "
+            "'mask_token_id' to config.json or give it as an override"
+        )
+    return named
+
+
+def _family_name(config: dict) -> str:
+    """The file name that belongs to a config's model_type."""
+    name = str(config.get("model_type", "")).lower().replace("-", "_")
+    return _ALIASES.get(name, name)
+
+
+def _family(config: dict, path: Path):
+    name = _family_name(config)
+    if name not in families():
+        kinds = config.get("architectures")
+        is_causal = name in _CAUSAL or (
+            isinstance(kinds, list) and any(str(kind).endswith("ForCausalLM") for kind in kinds)
+        )
+        what = " (a causal language model, which can't fill in masks)" if is_causal else ""
+        raise ValueError(
+            f"model_type {config.get('model_type')!r} in {path}{what} is not supported; supported "
+            f"are {', '.join(families())}"
         )
     return importlib.import_module(f"{__name__}.{name}")
 

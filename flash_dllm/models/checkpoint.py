@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,31 @@ class ConfigReader:
             raise ValueError(f"config.json: {key} must be a positive number, got {value!r}")
         return float(value)
 
+    def flag(self, key: str) -> bool:
+        """true or false."""
+        value = self._get(key)
+        if not isinstance(value, bool):
+            raise ValueError(f"config.json: {key} must be true or false, got {value!r}")
+        return value
+
+    def rope_theta(self) -> float:
+        """The base of RoPE, where transformers 4 and 5 put it. Refuses scaled variants."""
+        for key in ("rope_parameters", "rope_scaling"):
+            value = self._config.get(key) or {}
+            if not isinstance(value, dict):
+                raise ValueError(f"config.json: {key} must be an object or null, got {value!r}")
+            kind = value.get("rope_type", value.get("type", "default"))
+            if kind != "default":
+                raise ValueError(f"config.json: {key} {kind!r} is not supported, only default")
+            if key == "rope_parameters" and "rope_theta" in value:
+                return ConfigReader(value).number("rope_theta")
+        return self.number("rope_theta")
+
+    def refuse(self, key: str) -> None:
+        """Refuse a feature that this code does not implement: absent, null, 0 or false is fine."""
+        if value := self._config.get(key):
+            raise ValueError(f"config.json: {key}={value!r} is not supported, only null or false")
+
     def require(self, key: str, wanted: object) -> None:
         """Refuse a value that this code does not implement."""
         if (value := self._get(key)) != wanted:
@@ -53,10 +79,23 @@ class ConfigReader:
 
 
 class TensorReader:
-    """Tensors by name from one or several safetensors files, in the wanted dtype and place."""
+    """Tensors by name from one or several safetensors files, in the wanted dtype and place.
 
-    def __init__(self, folder: Path, dtype: torch.dtype, device: torch.device) -> None:
+    One tensor at a time goes from the file to the device; `quantize` then shrinks the matrices
+    of linear layers, so that the whole model is never there in full size. `shard` picks this
+    device's share of a weight along a dimension.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        dtype: torch.dtype,
+        device: torch.device,
+        quantize: Callable[[Tensor], Tensor] = lambda weight: weight,
+        shard: Callable[[Tensor, int], Tensor] = lambda weight, dim: weight,
+    ) -> None:
         self._folder, self._dtype, self._device = folder, dtype, device
+        self._quantize, self._shard = quantize, shard
         self._files = self._locate()
         self._open: dict[str, Any] = {}
 
@@ -98,32 +137,57 @@ class TensorReader:
                 f"the weight file {name} is damaged or truncated ({error}); copy it again"
             ) from None
 
-    def count(self) -> int:
-        """How many numbers all tensors hold, from the files' heads alone."""
-        total = 0
-        for file in sorted(set(self._files.values())):
-            with self._reader(file) as reader:
-                shapes = [reader.get_slice(name).get_shape() for name in list(reader.keys())]
-            total += sum(math.prod(shape) for shape in shapes)
-        return total
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Every tensor's shape, from the heads of the files."""
+        return {name: self.shape(name) for name in self._files}
 
-    def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """One tensor. Raises ValueError if it is missing or has another shape."""
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor as the file has it. Raises ValueError if it is missing."""
+        return tuple(self._slice(name).get_shape())
+
+    def take(self, name: str, shape: tuple[int, ...], is_wide: bool = False) -> Tensor:
+        """One tensor, whole. Raises ValueError if it is missing or has another shape.
+
+        is_wide  at least float32: for routers, whose choice hangs on small differences
+        """
+        return self._read(name, shape, None, is_wide)
+
+    def column_parallel(self, *parts: tuple[str, tuple[int, ...]]) -> Tensor:
+        """Stacked weights (or biases) of a linear layer; with several devices each part's
+        outputs are divided among them."""
+        stacked = torch.cat([self._read(name, shape, 0) for name, shape in parts])
+        return self._quantize(stacked) if stacked.dim() == 2 else stacked
+
+    def row_parallel(self, name: str, shape: tuple[int, int]) -> Tensor:
+        """The weight of a linear layer whose inputs are divided among the devices."""
+        return self._quantize(self._read(name, shape, 1))
+
+    def _read(
+        self, name: str, shape: tuple[int, ...], divided: int | None, is_wide: bool = False
+    ) -> Tensor:
+        """divided: the dimension that is split among devices, or None."""
+        view = self._slice(name)
+        if tuple(view.get_shape()) != shape:
+            raise ValueError(
+                f"the tensor {name} has shape {tuple(view.get_shape())}, but config.json asks for "
+                f"{shape}"
+            )
+        # converted where it will live: the file's bytes cross over as they are
+        whole = view[:]
+        mine = whole if divided is None else self._shard(whole, divided)
+        dtype = torch.promote_types(self._dtype, torch.float32) if is_wide else self._dtype
+        return mine.to(self._device).to(dtype)
+
+    def _slice(self, name: str) -> Any:
         file = self._files.get(name)
         if file is None:
             raise ValueError(f"the checkpoint has no tensor {name}; is it complete?")
         if file not in self._open:
             self._open[file] = self._reader(file)
         try:
-            tensor = self._open[file].get_tensor(name)
+            return self._open[file].get_slice(name)
         except SafetensorError:
             raise ValueError(f"{file} does not hold the tensor {name}; is it complete?") from None
-        if tuple(tensor.shape) != shape:
-            raise ValueError(
-                f"the tensor {name} has shape {tuple(tensor.shape)}, but config.json asks for "
-                f"{shape}"
-            )
-        return tensor.to(self._device, self._dtype)
 
 
 def fingerprint(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""LLaDA (model_type `llada`): LLaDA-8B-Base, -Instruct, LLaDA-1.5 and the embedded model.
+"""LLaDA (model_type `llada`): LLaDA-8B-Base, -Instruct, LLaDA-1.5, iLLaDA and the embedded model.
 
 Config keys and tensor names are those of the official checkpoints; no remote code is needed.
 """
@@ -6,8 +6,6 @@ Config keys and tensor names are those of the official checkpoints; no remote co
 from __future__ import annotations
 
 from typing import Any
-
-import torch
 
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.checkpoint import ConfigReader, TensorReader
@@ -56,35 +54,35 @@ def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSp
 def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader) -> ModelWeights:
     """Weights by LLaDA's names. Raises ValueError naming a missing or misshapen tensor."""
     width, kv_width = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
-    blocks = []
+    read, blocks = ConfigReader(config), []
     for number in range(spec.n_layers):
 
-        def take(leaf: str, *shape: int, layer: int = number):
-            return tensors.take(f"model.transformer.blocks.{layer}.{leaf}", shape)
-
-        q = take("q_proj.weight", width, spec.d_model)
-        k = take("k_proj.weight", kv_width, spec.d_model)
-        v = take("v_proj.weight", kv_width, spec.d_model)
+        base = f"model.transformer.blocks.{number}."
+        sizes = (("q_proj", width), ("k_proj", kv_width), ("v_proj", kv_width))
         bias = None
-        if config.get("include_qkv_bias"):
-            sizes = (("q", width), ("k", kv_width), ("v", kv_width))
-            bias = torch.cat([take(f"{name}_proj.bias", size) for name, size in sizes])
-        gate = take("ff_proj.weight", spec.ffn_size, spec.d_model)
-        up = take("up_proj.weight", spec.ffn_size, spec.d_model)
+        if read.flag("include_qkv_bias"):
+            bias = tensors.column_parallel(
+                *((f"{base}{leaf}.bias", (size,)) for leaf, size in sizes)
+            )
+        ffn = (spec.ffn_size, spec.d_model)
         blocks.append(
             BlockWeights(
-                attn_norm=take("attn_norm.weight", spec.d_model),
-                qkv=torch.cat((q, k, v)),
+                attn_norm=tensors.take(f"{base}attn_norm.weight", (spec.d_model,)),
+                qkv=tensors.column_parallel(
+                    *((f"{base}{leaf}.weight", (size, spec.d_model)) for leaf, size in sizes)
+                ),
                 qkv_bias=bias,
-                attn_out=take("attn_out.weight", spec.d_model, width),
-                ffn_norm=take("ff_norm.weight", spec.d_model),
-                gate_up=torch.cat((gate, up)),
-                down=take("ff_out.weight", spec.d_model, spec.ffn_size),
+                attn_out=tensors.row_parallel(f"{base}attn_out.weight", (spec.d_model, width)),
+                ffn_norm=tensors.take(f"{base}ff_norm.weight", (spec.d_model,)),
+                gate_up=tensors.column_parallel(
+                    (f"{base}ff_proj.weight", ffn), (f"{base}up_proj.weight", ffn)
+                ),
+                down=tensors.row_parallel(f"{base}ff_out.weight", (spec.d_model, spec.ffn_size)),
             )
         )
     table = (spec.vocab_size, spec.d_model)
     embedding = tensors.take("model.transformer.wte.weight", table)
-    is_tied = bool(config.get("weight_tying"))
+    is_tied = read.flag("weight_tying")
     return ModelWeights(
         embedding=embedding,
         blocks=tuple(blocks),

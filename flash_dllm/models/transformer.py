@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -17,15 +18,21 @@ from flash_dllm.cache import FlatKVCache
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.packing import Packed
 from kernels import ops
-from kernels.reference import wide
+from kernels.experts import Experts
+from kernels.reference import HeadNorms, wide
 from kernels.schedule import Schedule
+
+if TYPE_CHECKING:
+    from flash_dllm.models.parallel import Ranks
 
 
 @dataclass(frozen=True)
 class BlockWeights:
     """One layer; projections stacked so that each is one matrix product.
 
-    qkv [(H + 2G)·E, D]; attn_out [D, H·E]; gate_up [2F, D]; down [D, F]; norms [D].
+    qkv [(H + 2G)·E, D]; attn_out [D, H·E]; norms [D]; head_norms: those
+    of queries and keys, or None. The feed-forward is gate_up [2F, D] with down [D, F],
+    or `experts`, or both (a shared expert).
     """
 
     attn_norm: Tensor
@@ -33,8 +40,10 @@ class BlockWeights:
     qkv_bias: Tensor | None
     attn_out: Tensor
     ffn_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    gate_up: Tensor | None = None
+    down: Tensor | None = None
+    head_norms: HeadNorms | None = None
+    experts: Experts | None = None
 
 
 @dataclass(frozen=True)
@@ -63,19 +72,27 @@ class ModelWeights:
 class Transformer:
     """The mask predictor (LLaDA's word for the network).
 
+    ranks      the devices that share the model; `spec` and `weights` are this one's share
     qkv_route  with impl="triton": how Q, K and V are projected (`kernels/routes.py::qkv_route`)
     """
 
     def __init__(
-        self, spec: ModelSpec, weights: ModelWeights, impl: str, qkv_route: str = "auto"
+        self,
+        spec: ModelSpec,
+        weights: ModelWeights,
+        impl: str,
+        ranks: Ranks | None = None,
+        qkv_route: str = "auto",
     ) -> None:
         self.spec = spec
+        self._ranks = ranks if ranks is not None and ranks.size > 1 else None
         self.weights = weights
         self.impl = impl
         self.qkv_route = qkv_route
         self.dtype = weights.embedding.dtype
         self.device = weights.embedding.device
-        exponent = torch.arange(0, spec.head_dim, 2, dtype=torch.float64) / spec.head_dim
+        turned = spec.rotary_dim or spec.head_dim
+        exponent = torch.arange(0, turned, 2, dtype=torch.float64) / turned
         angle = torch.outer(
             torch.arange(spec.max_length, dtype=torch.float64), spec.rope_theta**-exponent
         )
@@ -97,6 +114,8 @@ class Transformer:
         """
         spec, schedule, impl = self.spec, packed.schedule, self.impl
         eps, blocks = spec.rms_norm_eps, self.weights.blocks
+        # parts are summed on a device before they are summed over devices
+        may_split = self._ranks is None
         first, last = mass_layers or (0, spec.n_layers - 1)
         total = self._no_mass(schedule)
         hidden = F.embedding(packed.tokens, self.weights.embedding)
@@ -104,20 +123,22 @@ class Transformer:
         for number, block in enumerate(blocks):
             keys, values = cache.keys[number], cache.values[number]
             q = ops.project_and_cache(
-                normed, block.qkv, block.qkv_bias, None, self._cos, self._sin,
+                normed, block.qkv, block.qkv_bias, block.head_norms, self._cos, self._sin,
                 packed.positions, packed.slots, keys, values, spec.n_heads, impl,
                 self.qkv_route, upcoming=block.attn_out,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if total is not None and first <= number <= last:
                 ops.add_attention_mass(q, lse, keys, schedule, total, impl)
-            branch = ops.linear(
-                out.reshape(len(hidden), -1), block.attn_out, impl, may_split=True
+            branch = self._joined(
+                ops.linear(
+                    out.reshape(len(hidden), -1), block.attn_out, impl, may_split=may_split
+                )
             )
             hidden, normed = ops.add_rms_norm(
                 hidden, branch, block.ffn_norm, eps, impl, upcoming=block.gate_up
             )
-            branch = ops.swiglu(normed, block.gate_up, block.down, impl, may_split=True)
+            branch = self._joined(self._feed_forward(normed, block, may_split))
             if number + 1 < len(blocks):
                 following = blocks[number + 1]
                 hidden, normed = ops.add_rms_norm(
@@ -131,7 +152,11 @@ class Transformer:
         logits = ops.linear(deciding, self.weights.head, impl)
         if total is None:
             return logits, None
-        return logits, total.sum(1) / (spec.n_heads * (last - first + 1))
+        mass = total.sum(1) / (spec.n_heads * (last - first + 1))
+        if self._ranks is not None:
+            # each device has the mean over its own heads
+            mass = self._joined(mass) / self._ranks.size
+        return logits, mass
 
     def _no_mass(self, schedule: Schedule) -> Tensor | None:
         """Zeros [B, G, K] that the layers add their attention mass to, if it is asked for."""
@@ -140,3 +165,17 @@ class Transformer:
         batch, keys = schedule.key_slots_BK.shape
         shape = batch, self.spec.n_kv_heads, keys
         return torch.zeros(shape, dtype=wide(self.dtype), device=self.device)
+
+    def _joined(self, partial: Tensor) -> Tensor:
+        """The sum over the devices that share the model."""
+        return partial if self._ranks is None else self._ranks.joined(partial)
+
+    def _feed_forward(self, normed: Tensor, block: BlockWeights, may_split: bool) -> Tensor:
+        """The dense one, the chosen experts, or the sum of both."""
+        if block.gate_up is None or block.down is None:
+            assert block.experts is not None, "a layer has a feed-forward"
+            return ops.expert_swiglu(normed, block.experts, self.impl)
+        if block.experts is None:
+            return ops.swiglu(normed, block.gate_up, block.down, self.impl, may_split=may_split)
+        dense = ops.swiglu(normed, block.gate_up, block.down, self.impl)
+        return ops.expert_swiglu(normed, block.experts, self.impl) + dense

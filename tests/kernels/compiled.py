@@ -27,7 +27,8 @@ _POINTERS = {
     "part_out": "fp32", "part_lse": "fp32", "total_ptr": "fp32", "mass_weight": "fp32",
     "key_count": "i64", "key_row": "i64", "mass_rows": "i64",
     "block_sequence": "i32", "block_first": "i32", "block_rows": "i32", "page_table": "i32",
-    "row_code": "i32", "key_from": "i32", "key_until": "i32", "key_mixed": "i32",
+    "row_code": "i32", "row_replaces": "i32", "key_from": "i32", "key_until": "i32",
+    "key_mixed": "i32",
 }  # fmt: skip
 _ALIGNED = {"q_ptr", "k_ptr", "v_ptr", "out_ptr", "lse_ptr", "part_out", "part_lse", "total_ptr"}
 

@@ -1,0 +1,22 @@
+"""SDAR (model_type `sdar`): Qwen3's layout, block-causal, logits not shifted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flash_dllm.models.base import ModelSpec
+from flash_dllm.models.checkpoint import ConfigReader, TensorReader
+from flash_dllm.models.layout import read_common_spec, read_dense_model
+from flash_dllm.models.transformer import ModelWeights
+
+
+def read_spec(config: dict[str, Any], eos_token_ids: tuple[int, ...]) -> ModelSpec:
+    """The spec from config.json. Raises ValueError naming a missing or unsupported key."""
+    read = ConfigReader(config)
+    read.refuse("attention_bias")
+    return read_common_spec(read, eos_token_ids, causal_block=read.whole("block_size"))
+
+
+def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader) -> ModelWeights:
+    """Weights by name. Raises ValueError naming a missing or misshapen tensor."""
+    return read_dense_model(spec, ConfigReader(config), tensors, has_bias=False, has_norm=True)

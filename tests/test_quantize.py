@@ -1,0 +1,155 @@
+"""Smaller weights, dtypes, and the estimate of memory before loading."""
+
+import sys
+
+import pytest
+import torch
+
+from flash_dllm.caches import FlashCache
+from flash_dllm.config import DecodeConfig
+from flash_dllm.decoder import decode
+from flash_dllm.models import EMBEDDED, load_model, memory
+from flash_dllm.models.base import ModelSpec
+from flash_dllm.models.memory import estimate, free_bytes
+from flash_dllm.strategies import FlashVerify
+from tests.official_layouts import write_layout
+
+PROMPT = "A box holds 6 eggs. How many eggs are in 4 boxes?"
+RUN = (
+    FlashVerify(0.9, 0.8, search_size=8),
+    FlashCache(verify_rows=32),
+    DecodeConfig(gen_length=64, block_length=32, window_size=32),
+)
+
+
+def answer(engine):
+    return decode(engine, engine.encode(PROMPT), *RUN).text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_the_embedded_model_answers_in_every_dtype(dtype):
+    engine = load_model(device="cpu", dtype=dtype)
+    assert engine.model.weights.blocks[0].qkv.dtype == getattr(torch, dtype)
+    assert answer(engine).rstrip().endswith("#### 24")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("quantize", "error"), [("int8", 0.01), ("fp8", 0.06)])
+def test_the_embedded_model_answers_with_8_bit_weights(quantize, error, dtype):
+    pytest.importorskip("torchao", reason="torchao is optional: requirements-quantize.txt")
+    plain = load_model(device="cpu", dtype=dtype)
+    engine = load_model(device="cpu", dtype=dtype, quantize=quantize)
+    assert engine.info.dtype == f"{dtype}, {quantize} weights"
+    block, full = engine.model.weights.blocks[0], plain.model.weights.blocks[0]
+    for name in ("qkv", "attn_out", "gate_up", "down"):
+        small = getattr(block, name)
+        eye = torch.eye(small.shape[1], dtype=getattr(torch, dtype))
+        with torch.inference_mode():
+            weight = torch.nn.functional.linear(eye, small).T
+        # 8 bits a weight and a scale a row: int8 is even (1/127 of a row's largest), fp8 keeps
+        # three bits behind the first; some rows of this model are as good as zero
+        largest = getattr(full, name).abs().amax(1, keepdim=True)
+        assert ((weight - getattr(full, name)).abs() <= error * largest + 1e-6).all()
+        assert not torch.equal(weight, getattr(full, name))
+    assert torch.equal(engine.model.weights.head, plain.model.weights.head)
+    assert answer(engine).rstrip().endswith("#### 24")
+
+
+@pytest.mark.parametrize("name", ["lladamoe", "llada2_moe", "dream"])
+def test_every_kind_of_block_can_be_quantised(tmp_path, name):
+    pytest.importorskip("torchao", reason="torchao is optional: requirements-quantize.txt")
+    from flash_dllm.caches import NoCache
+    from flash_dllm.strategies import Greedy
+
+    folder = write_layout(tmp_path / name, name)
+    engine = load_model(folder, device="cpu", dtype="float32", quantize="int8")
+    trace = decode(engine, [1, 2, 3], Greedy(), NoCache(), DecodeConfig(gen_length=4))
+    assert None not in trace.token_ids
+
+
+def test_a_missing_torchao_is_named_with_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torchao.quantization", None)
+    with pytest.raises(ImportError, match="needs torchao; run pip install -r requirements-quan"):
+        load_model(device="cpu", quantize="int8")
+
+
+def test_an_unknown_quantisation_is_refused():
+    with pytest.raises(ValueError, match="quantize must be one of none, int8, fp8, got 'int3'"):
+        load_model(device="cpu", quantize="int3")
+
+
+LLADA_8B = ModelSpec(
+    d_model=4096, n_layers=32, n_heads=32, n_kv_heads=32, head_dim=128,
+    ffn_size=12288, vocab_size=126464, rms_norm_eps=1e-5, rope_theta=5e5, max_length=4096,
+    mask_token_id=126336, eos_token_ids=(126081,),
+)  # fmt: skip
+
+
+def llada_8b_shapes():
+    """The official checkpoint's 291 tensors."""
+    ends = {"wte.weight": (126464, 4096), "ff_out.weight": (126464, 4096), "ln_f.weight": (4096,)}
+    shapes = {f"model.transformer.{name}": shape for name, shape in ends.items()}
+    for layer in range(32):
+        base = f"model.transformer.blocks.{layer}."
+        shapes |= {f"{base}{n}.weight": (4096, 4096)
+                   for n in ("q_proj", "k_proj", "v_proj", "attn_out")}  # fmt: skip
+        shapes |= {f"{base}{n}.weight": (12288, 4096) for n in ("ff_proj", "up_proj")}
+        shapes |= {f"{base}ff_out.weight": (4096, 12288)}
+        shapes |= {f"{base}{n}.weight": (4096,) for n in ("attn_norm", "ff_norm")}
+    return shapes
+
+
+def test_the_estimate_of_llada_8b_by_hand():
+    shapes = llada_8b_shapes()
+    assert len(shapes) == 291
+    need = estimate(shapes, LLADA_8B)
+    # 2 × 126,464 × 4,096 + 4,096 outside, 32 × (4 × 4,096² + 3 × 4,096 × 12,288 + 2 × 4,096) inside
+    assert need.parameters == 1_035_993_088 + 4_096 + 32 * (67_108_864 + 150_994_944 + 8_192)
+    assert need.inside == 32 * (67_108_864 + 150_994_944)
+    assert need.weights(torch.bfloat16, "none") == 2 * need.parameters
+    # 6.98 GB of matrices in one byte and 2.07 GB of embedding and head in two
+    assert round(need.weights(torch.bfloat16, "int8") / 1e9, 2) == 9.05
+    # keys and values: 32 layers × 32 heads × 128 × 2 in two bytes = 512 KiB a position
+    assert need.per_position * 2 == 512 * 1024
+    said = need.sentence("LLaDA", torch.bfloat16, "none")
+    assert said == (
+        "LLaDA: 8.02 billion parameters, about 16.0 GB in bfloat16, and 512 KiB of cache a "
+        "position (2.1 GB for 4096)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("free", "says"),
+    [
+        (80, None),
+        (17, r"needs about 18.2 GB, but 17.0 GB are free on cpu; what would fit: --dtype bfloat16 "
+             r"--quantize int8 \(11.2 GB\)$"),
+        (11, "no smaller choice would fit$"),
+    ],
+)  # fmt: skip
+def test_too_little_memory_says_what_would_fit(monkeypatch, free, says):
+    monkeypatch.setattr(memory, "free_bytes", lambda device: int(free * 1e9))
+    need = estimate(llada_8b_shapes(), LLADA_8B)
+    check = (("LLaDA", need, "bfloat16", "none", torch.device("cpu")))
+    if says is None:
+        memory.check_room(*check)
+        return
+    with pytest.raises(RuntimeError, match=says) as caught:
+        memory.check_room(*check)
+    assert "\n" not in str(caught.value)
+
+
+def test_loading_says_what_it_needs_and_stops_before_reading_when_there_is_no_room(monkeypatch):
+    said = []
+    load_model(device="cpu", dtype="float32", say=said.append)
+    # 17.3 million parameters in four bytes
+    assert said[0].startswith("tiny: 17.31 million parameters, about 69.2 MB in float32")
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 10**6)
+    monkeypatch.setattr("flash_dllm.models.checkpoint.TensorReader.take", None)
+    with pytest.raises(RuntimeError, match="tiny needs about .* no smaller choice would fit"):
+        load_model(EMBEDDED, device="cpu")
+
+
+def test_free_memory_is_known_here():
+    free = free_bytes(torch.device("cpu"))
+    assert free is None or 10**8 < free < 10**13
