@@ -25,6 +25,8 @@ def _has_onednn(x: Tensor, weight: Tensor) -> bool:
         x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and x.numel() > 0
+        # a quantised weight is a tensor of its own kind, with its own product
+        and type(weight) is Tensor
         and torch.backends.mkldnn.is_available()
         and not torch.is_grad_enabled()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")

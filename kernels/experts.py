@@ -13,6 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from kernels.dense import dense
+
 
 @dataclass(frozen=True)
 class Experts:
@@ -44,7 +46,7 @@ class Experts:
 def route(hidden_RD: Tensor, experts: Experts) -> tuple[Tensor, Tensor]:
     """Chosen experts [R, k] int64 and their weights [R, k], scored in fp32 (fp64 for fp64)."""
     dtype = torch.promote_types(hidden_RD.dtype, torch.float32)
-    logits = F.linear(hidden_RD.to(dtype), experts.router.to(dtype))
+    logits = dense(hidden_RD.to(dtype), experts.router.to(dtype))
     scores = logits.softmax(-1) if experts.score == "softmax" else logits.sigmoid()
     choice = scores if experts.bias is None else scores + experts.bias.to(dtype)
     if experts.groups > 1:
@@ -72,8 +74,8 @@ def expert_swiglu(hidden_RD: Tensor, experts: Experts) -> Tensor:
     for number, count in enumerate(counts):
         if count:
             x = hidden_RD[rows[start : start + count]]
-            gate, up = F.linear(x, experts.gate_up[number]).chunk(2, dim=-1)
-            parts.append(F.linear(F.silu(gate) * up, experts.down[number]))
+            gate, up = dense(x, experts.gate_up[number]).chunk(2, dim=-1)
+            parts.append(dense(F.silu(gate) * up, experts.down[number]))
             start += count
     out = torch.cat(parts) * weights.flatten()[order, None].to(hidden_RD.dtype)
     # back to each row's own order before summing: the sum must not depend on the batch

@@ -14,7 +14,7 @@ from flash_dllm.models.memory import estimate, free_bytes
 from flash_dllm.strategies import FlashVerify
 from tests.official_layouts import write_layout
 
-PROMPT = "A box holds 6 eggs. How many eggs are in 4 boxes?"
+PROMPT = "Nathan has 4 boxes with 6 eggs in each. How many eggs does Nathan have?"
 RUN = (
     FlashVerify(0.9, 0.8, search_size=8),
     FlashCache(verify_rows=32),
