@@ -35,7 +35,7 @@ class Tile(NamedTuple):
 # (few rows, many rows) by architecture class: shared memory is 64 KB on 75, 99 KB on 86 and 89;
 # the interpreter's tiles are small, so that its short inputs have borders inside
 TILES = {
-    90: (Tile(0, 64, 6, 8, True), Tile(128, 64, 3, 8, True)),
+    90: (Tile(0, 64, 5, 8, True), Tile(128, 64, 3, 8, True)),
     89: (Tile(0, 32, 3, 8), Tile(128, 32, 3, 8)),
     86: (Tile(0, 32, 3, 8), Tile(128, 32, 3, 8)),
     80: (Tile(0, 32, 4, 8), Tile(128, 32, 4, 8)),

@@ -16,8 +16,8 @@ from kernels.contract import INTERPRETER, architecture, power_of_two
 
 ROPE_CACHE, FUSED_QKV = "rope_cache", "fused_qkv"
 QKV_ROUTES = ("auto", ROPE_CACHE, FUSED_QKV)
-# most rows at which the single kernel won, by architecture class. H200, LLaDA-8B's shape: 27.7
-# against 29.8 µs at 32 rows, 31.8 against 32.7 at 128, 38.2 against 33.7 at 144
+# most rows at which the single kernel won, by architecture class. H200, LLaDA-8B's shape: 28.9
+# against 29.8 µs at 32 rows, 32.2 against 32.7 at 128, 38.3 against 33.7 at 144
 FUSED_QKV_ROWS: dict[int, int] = {90: 128}
 
 
