@@ -20,7 +20,7 @@ def recorded(runs: Runs, preset: presets.Preset) -> str | None:
     """Name of an example's recorded run, kept from now on; None if there is none to show."""
     path = preset.trace_path
     try:
-        return None if path is None else runs.store.load_file(path)
+        return None if path is None else runs.store.bundled(path)
     except RunError as error:
         log.warning("%s: %s", path, error)
         return None

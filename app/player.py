@@ -1,6 +1,6 @@
-"""The page's own components: the trace player, a line of plain text, a frame for a figure.
+"""The page's own components: the trace player, boards, lines of plain text, frames.
 
-All three are `gr.HTML` with a static template; the value is JSON, and text reaches the page by
+All are `gr.HTML` with a static template; the value is JSON, and text reaches the page by
 `textContent`. Never put text into a template: gradio would run a `${…}` in it. They are functions,
 because gradio writes a stub file beside every module that subclasses a component.
 """
@@ -17,26 +17,32 @@ from app import theme
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 PLOTLY_JS = ASSETS / "plotly-cartesian.min.js"
 
-STATES_JSON = json.dumps(
-    [
-        {"code": s.code, "key": s.key, "label": s.label, "mark": s.mark, "help": s.help}
-        for s in theme.STATES
-    ]
-)
-
 
 def trace_player(message: str) -> gr.HTML:
     """Chips, sentence and charts of one trace; the value is a message of `app/views.py`.
 
-    Events: gamma and epsilon (a dragged line, `v`), resync (a live step was lost, `run`).
+    Events: gamma and epsilon (a dragged line, `v`), resync (a live step was lost, `run`), step
+    (it came to rest at a step, counted from 1).
     """
     return gr.HTML(
         message,
         html_template=_read("player.html"),
         js_on_load=_read("player_charts.js") + _read("player.js"),
         apply_default_css=False,
-        states=STATES_JSON,
+        states=theme.states_json(),
         plotly=plotly_url(),
+    )
+
+
+def board_view(elem_id: str) -> gr.HTML:
+    """A board; the value is made by `app/board.py`. Event: act (`name`, `value`)."""
+    return gr.HTML(
+        "",
+        html_template='<div class="bd" data-drawn="0"></div>',
+        js_on_load=_read("board.js"),
+        apply_default_css=False,
+        plotly=plotly_url(),
+        elem_id=elem_id,
     )
 
 
@@ -85,7 +91,8 @@ def plotly_url() -> str:
 
 def page_head() -> str:
     """Style sheet of the page: the palette of `theme.py` and the assets' rules."""
-    return "<style>" + theme.css_variables() + _read("player.css") + _read("page.css") + "</style>"
+    sheets = (_read(f"{name}.css") for name in ("player", "board", "page"))
+    return "<style>" + theme.css_variables() + "".join(sheets) + "</style>"
 
 
 def _read(name: str) -> str:

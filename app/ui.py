@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gradio as gr
 
+from app.api import Api
+from app.link import read_link
 from app.opening import opening
 from app.player import PLOTLY_JS
 from app.runs import Runs
+from app.shelf import remembered
+from app.store import RunError
+from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
+from app.tabs.learn import Learn
+from app.tabs.shared import QUIET, telling, told
+from app.tabs.traces import Traces
+from app.tabs.verify_lab import VerifyLab
 from app.tabs.watch import Watch
 
 INTRO = (
@@ -27,12 +38,43 @@ class Page:
     def __init__(self, runs: Runs, first: str) -> None:
         with gr.Blocks(analytics_enabled=False, title="Flash-dLLM explorer") as self.demo:
             gr.HTML(INTRO, elem_classes="fd-intro")
-            run_id = gr.State(first)
-            with gr.Tabs():
-                watch = Watch(runs, first)
+            run_id, mine = gr.State(first), gr.State([])
+            with gr.Tabs() as tabs:
+                self.watch = Watch(runs, first)
+                lab = VerifyLab(runs)
+                compare = Compare(runs)
+                learn = Learn(runs)
+                traces = Traces(runs)
                 figure = FigureTab(runs)
-            watch.wire(run_id)
+            self.watch.wire(run_id)
+            lab.wire(run_id, self.watch)
+            compare.wire(run_id, mine)
+            learn.wire()
+            traces.wire(run_id, mine, self.watch, tabs)
             figure.wire(run_id)
+            run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
+            self.opened = [*self.watch.filled(run_id), self.watch.step, tabs]
+            self.demo.load(self._follow, None, self.opened, api_name="follow", **QUIET)
+            endpoints(Api(runs))
+
+    def _follow(self, request: gr.Request) -> list[Any]:
+        """What the page's address asks for."""
+        with told():
+            try:
+                link = read_link(dict(request.query_params))
+            except ValueError as error:
+                raise RunError(f"The link can't be followed: {error}.") from error
+            if link is None:
+                return [gr.skip()] * len(self.opened)
+            step = gr.skip() if not link.step else link.step
+            return [*self.watch.events.follow(link), step, gr.Tabs(selected=link.tab)]
+
+
+def endpoints(api: Api) -> None:
+    """The page's named endpoints, for gradio_client and others."""
+    gr.api(telling(api.decode), api_name="decode", concurrency_id="model", concurrency_limit=1)
+    gr.api(telling(api.rejudge), api_name="rejudge")
+    gr.api(telling(api.metrics), api_name="metrics")
 
 
 def build(runs: Runs, first: str = "") -> gr.Blocks:

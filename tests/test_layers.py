@@ -28,6 +28,7 @@ RULES = {
     "app/serve.py": {"app", "gradio"},
     "app/player.py": {"app", "gradio"},
     "app/figures": {"app", "flash_dllm", "plotly", "pandas"},
+    "app/film.py": {"app", "flash_dllm", "PIL"},
     "app/theme.py": {"flash_dllm", "plotly"},
     "app": {"app", "flash_dllm", "plotly"},
     "app.py": {"app"},

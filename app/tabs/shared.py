@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,6 +32,22 @@ def told() -> Iterator[None]:
         log.exception("error %s", number)
         message = f"Something went wrong here; the log says more under {number}."
         raise gr.Error(message, duration=None, print_exception=False) from error
+
+
+def telling(function: Callable) -> Callable:
+    """A function for programs: as it is, but its errors are told in a sentence, too."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **knobs: Any) -> Any:
+        with told():
+            return function(*args, **knobs)
+
+    @functools.wraps(function)
+    def stream(*args: Any, **knobs: Any) -> Iterator[Any]:
+        with told():
+            yield from function(*args, **knobs)
+
+    return stream if inspect.isgeneratorfunction(function) else call
 
 
 def share(value: Any) -> float:

@@ -45,9 +45,22 @@ class Watch:
                 self._side(first.label, prompt)
             with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
                 self.player = trace_player(views.view(trace, opening))
+                self.job = gr.State("")
+                self.said = gr.State((None, ""))
+                self.step = gr.State(views.telling_step(trace) + 1)
         self.events = WatchEvents(runs, self.knobs)
-        self.job = gr.State("")
-        self.said = gr.State((None, ""))
+
+    def shown(self, run_id: gr.State) -> list[Any]:
+        """The outputs that show a run: the values of `WatchEvents.shown` go there."""
+        return [self.player, self.badge, run_id, self.status, self.save]
+
+    def settings(self) -> list[Any]:
+        """The inputs that hold prompt, model and all knobs."""
+        return [self.prompt, self.model, *self.knobs.values()]
+
+    def filled(self, run_id: gr.State) -> list[Any]:
+        """The outputs that show a run with its settings: the values of `WatchEvents.show`."""
+        return [*self.shown(run_id), *self.settings(), self.said]
 
     def _side(self, label: str, prompt: str) -> None:
         labels = [preset.label for preset in presets.presets()]
@@ -126,11 +139,11 @@ class Watch:
     def wire(self, run_id: gr.State) -> None:
         events = self.events
         epsilon, gamma = self.knobs["epsilon"], self.knobs["gamma"]
-        shown = [self.player, self.badge, run_id, self.status, self.save]
-        settings = [self.example, self.prompt, self.model, *self.knobs.values()]
+        shown = self.shown(run_id)
+        settings = self.settings()
         run = self.run_button.click(
             events.prepare,
-            [self.job, *settings[1:]],
+            [self.job, *settings],
             [self.job, self.status],
             api_name="prepare",
             **QUIET,
@@ -155,7 +168,7 @@ class Watch:
             api_name="estimate_again",
             **QUIET,
         )
-        filled = [*shown, *settings[1:], self.said]
+        filled = self.filled(run_id)
         for other in (
             self.example.input(events.choose, self.example, filled, api_name="choose", **QUIET),
             self.load.upload(events.load, self.load, filled, api_name="load", **QUIET),
@@ -190,3 +203,4 @@ class Watch:
             events.drag_epsilon, [run_id, gamma], [epsilon, *outputs], api_name="eps", **drag
         )
         self.player.resync(events.resync, None, self.player, api_name="resync", **QUIET)
+        self.player.step(events.step, None, self.step, api_name="step", **QUIET)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import gradio as gr
 
-from app import presets, views
-from app.controls import controls, raw_of
+from app import presets, shelf, views
+from app.controls import controls, raw_of, value_of
+from app.link import Link, changed
 from app.opening import recorded
 from app.player import packed
 from app.runs import Runs, values_of
@@ -48,11 +49,60 @@ class WatchEvents:
         with told():
             name = self.runs.store.load_file(path)
             trace = self.runs.store.trace(name)
-            model = presets.TOY if trace.model.impl == "scripted" else presets.EMBEDDED
-            preset = presets.Preset("", "", trace.prompt, model)
-            status = f"Loaded a trace of {trace.model.name}: {len(trace.steps)} steps."
-            filled = self.filled(preset, values_of(trace))
-            return [*self.shown(name, status), *filled, (name, status)]
+            return self.show(
+                name, f"Loaded a trace of {trace.model.name}: {len(trace.steps)} steps."
+            )
+
+    def show(self, name: str, status: str, step: int | None = None) -> list[Any]:
+        """A kept run with its own settings; opens at a step (counted from 1) if one is given."""
+        trace = self.runs.store.trace(name)
+        model = presets.TOY if trace.model.impl == "scripted" else presets.EMBEDDED
+        preset = presets.Preset("", "", trace.prompt, model)
+        filled = self.filled(preset, values_of(trace))
+        return [*self.shown(name, status, step=step), *filled, (name, status)]
+
+    def changed(self, name: str, model: str, raw: Sequence[Any]) -> dict[str, Any]:
+        """The controls' values, as far as they differ from what the run `name` was made with.
+
+        `raw` holds them in the order of the knobs; a value that can't be read stays out.
+        """
+        own = {**self.runs.defaults(model), **values_of(self.runs.store.trace(name))}
+        chosen = {}
+        for knob, value in zip(self.knobs, raw, strict=True):
+            try:
+                control = self.controls.get(knob)
+                chosen[knob] = value if control is None else value_of(control, value)
+            except ValueError:
+                continue
+        return changed(chosen, own)
+
+    def follow(self, link: Link) -> list[Any]:
+        """What a link asks for: its run at its step, and its settings in the controls."""
+        name = self._linked(link)
+        if name is None:
+            values = {**self.runs.defaults(link.model), **link.settings}
+            status = "The link's run is not kept here; press Run to decode it again."
+            prompt = link.prompt or presets.presets()[0].prompt
+            preset = presets.Preset("", "", prompt, link.model)
+            shown = [*[gr.skip()] * 3, packed(status), gr.skip()]
+            return [*shown, *self.filled(preset, values), (None, status)]
+        trace = self.runs.store.trace(name)
+        step = max(1, min(link.step, len(trace.steps))) if link.step else None
+        model = presets.TOY if trace.model.impl == "scripted" else link.model
+        preset = presets.Preset("", "", trace.prompt, model)
+        filled = self.filled(preset, {**values_of(trace), **link.settings})
+        said = "Opened from a link."
+        return [*self.shown(name, said, step=step), *filled, (name, said)]
+
+    def _linked(self, link: Link) -> str | None:
+        """The kept run of a link; None if neither its run nor its example is there."""
+        for value in (link.run, shelf.BUNDLED + link.example if link.example else ""):
+            try:
+                if value:
+                    return shelf.resolve(self.runs, value)
+            except RunError:
+                continue
+        return None
 
     def prepare(self, previous: str, prompt: str, model: str, *raw: Any) -> tuple[str, str]:
         with told():
@@ -135,10 +185,16 @@ class WatchEvents:
         trace = self.runs.so_far(number)
         return gr.skip() if trace is None else views.view(trace, f"live-{number}", is_live=True)
 
-    def shown(self, name: str, status: str, was: str = "") -> list[Any]:
+    def step(self, event: gr.EventData) -> int:
+        """The step that the player came to rest at."""
+        return int(event.step)
+
+    def shown(
+        self, name: str, status: str, was: str = "", step: int | None = None
+    ) -> list[Any]:
         """Values for player, badge, run id, status and the file to save."""
         trace = self.runs.store.trace(name)
-        view, badge = views.view(trace, name, was), packed(hint(trace.strategy))
+        view, badge = views.view(trace, name, was, at=step), packed(hint(trace.strategy))
         return [view, badge, name, packed(status), self.runs.store.file_of(name)]
 
     def filled(self, preset: presets.Preset, values: dict[str, Any]) -> list[Any]:
