@@ -76,8 +76,10 @@ def differences(first: DecodeTrace, other: DecodeTrace) -> list[bool]:
     """Per answer position of `other` whether its token text differs from the first run's.
 
     Texts are compared, because another model may have other ids; a position that only one of
-    them has differs.
+    them has differs. Answers to different prompts are not compared: nothing differs.
     """
+    if first.prompt_token_ids != other.prompt_token_ids:
+        return [False] * other.gen_length
     mine, theirs = _texts(first), _texts(other)
     return [
         a != b for a, b in zip_longest(theirs, mine[: len(theirs)], fillvalue=None)

@@ -126,7 +126,9 @@ def _strip(traces: Sequence[DecodeTrace]) -> Block:
         )
         marks_x += [k for k, flag in enumerate(differs) if flag]
         marks_y += [row] * sum(differs)
-        labels.append(f"A–{letter} ({counted(sum(differs), 'difference')})")
+        is_same = trace.prompt_token_ids == first.prompt_token_ids
+        found = counted(sum(differs), "difference") if is_same else "other prompt"
+        labels.append(f"A–{letter} ({found})")
     scale = [[0, "@line"], [0.5, "@line"], [0.5, "@mismatch-cell"], [1, "@mismatch-cell"]]
     marks: list[Block] = [
         {"type": "heatmap", "z": z, "zmin": 0, "zmax": 1, "colorscale": scale, "showscale": False,
@@ -192,7 +194,8 @@ def cost_rows(traces: Sequence[DecodeTrace], names: Sequence[str]) -> list[list[
     for trace, name in zip(traces, names, strict=True):
         cost = compare.cost(trace)
         differs = compare.differences(traces[0], trace)
-        same = f"{1 - sum(differs) / len(differs):.0%}"
+        is_same = trace.prompt_token_ids == traces[0].prompt_token_ids
+        same = f"{1 - sum(differs) / len(differs):.0%}" if is_same else "–"
         rows.append(
             [
                 name, str(cost.tokens), str(cost.steps), str(cost.passes), f"{cost.rows:,}",

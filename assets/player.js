@@ -223,7 +223,7 @@ function receive() {
   if (!props.value) return;
   const message = JSON.parse(props.value);
   if (message.kind === 'whatif') return whatIf(message);
-  if (message.kind === 'go') { root.dataset.focus = message.focus; if (T) on.go(message.step - 1); return; }
+  if (message.kind === 'go') { root.dataset.focus = message.focus; if (T) { rested = T.run + '/' + message.step; on.go(message.step - 1); } return; }
   if (message.kind === 'delta') {
     if (!T || message.run !== T.run || !T.live) return;
     if (message.from > T.steps.length) { trigger('resync', { run: T.run }); return; }

@@ -72,11 +72,15 @@ def test_tokens_differ_by_text_and_everything_behind_the_end_is_end():
     stopped = toy().with_steps(toy().steps[:1], "stopped", {})
     assert compare.differences(toy(), stopped) == [False, False, True, True]
     assert compare.differences(toy(), toy()) == [False] * 4
-    assert len(compare.differences(toy(), rich())) == 48
+    longer = replace(toy(), config=toy().config | {"gen_length": 6})
+    assert compare.differences(toy(), longer) == [False] * 6  # both have nothing at the end
+    assert compare.differences(longer, toy()) == [False] * 4
 
 
 def test_different_prompts_compare_by_cost_only():
     assert "different prompts" in compare.parting(toy(), rich()).words
+    assert compare.differences(toy(), rich()) == [False] * 48
+    assert [row[-1] for row in cost_rows([toy(), rich()], ["A", "B"])] == ["100%", "–"]
 
 
 def test_the_board_has_a_lane_for_each_run_on_one_clock(strict):

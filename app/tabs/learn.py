@@ -58,10 +58,12 @@ class Learn:
             api_name="learn_language",
             **QUIET,
         )
-        self.lesson.act(self._act, here, shown, api_name="learn_act", **QUIET)
+        self.lesson.act(
+            self._act, here, shown, api_name="learn_act", trigger_mode="multiple", **QUIET
+        )
         self.player.step(
-            self._at, [self.progress], [self.progress, self.step, self.lesson],
-            api_name="learn_step", **QUIET,
+            self._at, self.progress, [self.step, self.lesson], api_name="learn_step",
+            trigger_mode="always_last", **QUIET,
         )  # fmt: skip
         self.player.gamma(
             self._gamma, self.progress, [self.player, self.gamma], api_name="learn_gamma",
@@ -125,10 +127,10 @@ class Learn:
 
     def _at(self, progress: Progress, event: gr.EventData) -> list[Any]:
         step = int(event.step)
-        progress = replace(progress, said="")
         if progress.lesson not in progress.answers:
-            return [progress, step, gr.skip()]
-        return [progress, step, lesson_board(progress, step)]
+            return [step, gr.skip()]
+        # the last verdict was on another step
+        return [step, lesson_board(replace(progress, said=""), step)]
 
     def _gamma(self, progress: Progress, event: gr.EventData) -> tuple[str, float]:
         gamma = share(event.v)

@@ -203,4 +203,4 @@ class Watch:
             events.drag_epsilon, [run_id, gamma], [epsilon, *outputs], api_name="eps", **drag
         )
         self.player.resync(events.resync, None, self.player, api_name="resync", **QUIET)
-        self.player.step(events.step, None, self.step, api_name="step", **QUIET)
+        self.player.step(events.step, None, self.step, api_name="step", **drag)
