@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from app.controls import MAX_PROMPT_CHARACTERS, controls, raw_of, value_of
 from app.presets import EMBEDDED, MODELS
@@ -18,6 +18,7 @@ from flash_dllm.strategies import STRATEGIES
 TABS = ("watch", "lab", "compare", "learn", "traces", "figure")
 LONGEST = 64  # characters of a setting's value
 LONGEST_STEP = 6  # digits
+MOST = 100  # parameters
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,16 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
         _step(asked.get("step", "0")),
         _one_of("tab", asked.get("tab", "watch"), TABS),
     )
+
+
+def parameters(query: str) -> dict[str, str]:
+    """A query string's parameters. Raises ValueError if there are too many.
+
+    >>> parameters("?gamma=0.5&block_length=")
+    {'gamma': '0.5', 'block_length': ''}
+    """
+    pairs = parse_qsl(query.removeprefix("?"), keep_blank_values=True, max_num_fields=MOST)
+    return dict(pairs)
 
 
 def changed(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

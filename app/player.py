@@ -18,6 +18,10 @@ ASSETS = Path(__file__).resolve().parents[1] / "assets"
 PLOTLY_JS = ASSETS / "plotly-cartesian.min.js"
 
 
+# scripts of tabs that open later come from files, once for all: the page itself stays small
+STATIC = [PLOTLY_JS, *(ASSETS / f"{name}.js" for name in ("board", "player", "player_charts"))]
+
+
 def trace_player(message: str) -> gr.HTML:
     """Chips, sentence and charts of one trace; the value is a message of `app/views.py`.
 
@@ -31,6 +35,7 @@ def trace_player(message: str) -> gr.HTML:
         apply_default_css=False,
         states=theme.states_json(),
         plotly=plotly_url(),
+        follows="yes",
     )
 
 
@@ -39,10 +44,24 @@ def board_view(elem_id: str) -> gr.HTML:
     return gr.HTML(
         "",
         html_template='<div class="bd" data-drawn="0"></div>',
-        js_on_load=_read("board.js"),
+        js_on_load=_later("board.js", events=("act",)),
         apply_default_css=False,
         plotly=plotly_url(),
         elem_id=elem_id,
+    )
+
+
+def later_player() -> gr.HTML:
+    """An empty player of a tab that opens later; its value and events are those of the first."""
+    return gr.HTML(
+        "",
+        html_template=_read("player.html"),
+        js_on_load=_later(
+            "player_charts.js", "player.js", events=("gamma", "epsilon", "step", "resync", "follow")
+        ),
+        apply_default_css=False,
+        states=theme.states_json(),
+        plotly=plotly_url(),
     )
 
 
@@ -93,6 +112,23 @@ def page_head() -> str:
     """Style sheet of the page: the palette of `theme.py` and the assets' rules."""
     sheets = (_read(f"{name}.css") for name in ("player", "board", "page"))
     return "<style>" + theme.css_variables() + "".join(sheets) + "</style>"
+
+
+def _later(*names: str, events: tuple[str, ...]) -> str:
+    """A script that fetches the component's own one when its tab opens, and runs it.
+
+    events  gradio looks for their names in quotes, to know what the component sends
+    """
+    urls = [f"gradio_api/file={(ASSETS / name).as_posix()}" for name in names]
+    return f"""
+        const names = {json.dumps(urls)}, events = {json.dumps(events)};
+        let changed = () => {{}};
+        watch('value', () => changed());  // gradio takes a watch only now, not after the fetch
+        const later = (_, call) => {{ changed = call; }};
+        Promise.all(names.map((name) => fetch(name).then((answer) => answer.text()))).then(
+            (texts) => new Function('element', 'props', 'trigger', 'watch', texts.join(';'))(
+                element, props, trigger, later));
+    """
 
 
 def _read(name: str) -> str:

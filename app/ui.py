@@ -7,9 +7,9 @@ from typing import Any
 import gradio as gr
 
 from app.api import Api
-from app.link import read_link
+from app.link import parameters, read_link
 from app.opening import opening
-from app.player import PLOTLY_JS
+from app.player import STATIC
 from app.runs import Runs
 from app.shelf import remembered
 from app.store import RunError
@@ -54,14 +54,16 @@ class Page:
             figure.wire(run_id)
             run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
             self.opened = [*self.watch.filled(run_id), self.watch.step, tabs]
-            self.demo.load(self._follow, None, self.opened, api_name="follow", **QUIET)
+            self.watch.player.follow(
+                self._follow, None, self.opened, api_name="follow", **QUIET
+            )
             endpoints(Api(runs))
 
-    def _follow(self, request: gr.Request) -> list[Any]:
+    def _follow(self, event: gr.EventData) -> list[Any]:
         """What the page's address asks for."""
         with told():
             try:
-                link = read_link(dict(request.query_params))
+                link = read_link(parameters(str(event.query)))
             except ValueError as error:
                 raise RunError(f"The link can't be followed: {error}.") from error
             if link is None:
@@ -79,5 +81,5 @@ def endpoints(api: Api) -> None:
 
 def build(runs: Runs, first: str = "") -> gr.Blocks:
     """The page as Blocks, opening with a kept run (default: the first example's)."""
-    gr.set_static_paths([PLOTLY_JS])
+    gr.set_static_paths(STATIC)
     return Page(runs, first or opening(runs)).demo

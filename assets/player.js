@@ -251,6 +251,10 @@ receive();
 watch('value', receive);
 const redraw = () => { if (root.offsetParent) charts.redraw(); };
 new MutationObserver(redraw).observe(document.body, { attributes: true, attributeFilter: ['class'] });
+// a link's address asks for a run, a step, settings, a tab
+const asked = new URLSearchParams(location.search);
+asked.delete('__theme');
+if (props.follows && asked.size) setTimeout(() => trigger('follow', { query: asked.toString() }), 0);
 let width = root.clientWidth;
 new ResizeObserver(() => { if (root.clientWidth && Math.abs(root.clientWidth - width) > 2) { width = root.clientWidth; redraw(); } }).observe(root);
 // the chips are on the page before the charts' library is even asked for

@@ -10,19 +10,13 @@ import pytest
 from PIL import Image
 
 from app import csv_files, film, notebook, offline, shelf
-from app.link import Link, changed, query_of, read_link
+from app.link import Link, changed, parameters, query_of, read_link
 from app.presets import EMBEDDED, TOY
 from app.runs import Runs
 from app.store import RunError
 from tests.app_traces import hostile, rich, toy
 
 NOTEBOOK = Path(__file__).resolve().parents[1] / "docs" / "notebook.ipynb"
-
-
-def parameters(query):
-    from urllib.parse import parse_qsl
-
-    return dict(parse_qsl(query, keep_blank_values=True))
 
 
 @pytest.mark.parametrize(

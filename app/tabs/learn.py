@@ -9,7 +9,7 @@ import gradio as gr
 
 from app import lessons, shelf
 from app.lesson_view import Progress, glossary_board, lesson_board
-from app.player import board_view, trace_player
+from app.player import board_view, later_player
 from app.runs import Runs
 from app.store import RunError
 from app.tabs.shared import QUIET, share, told
@@ -28,13 +28,13 @@ class Learn:
                     languages = [
                         (lessons.words(name)["language"], name) for name in lessons.LANGUAGES
                     ]
-                    self.language = gr.Radio(
+                    self.language = gr.Dropdown(
                         languages, value="en", label="language", elem_id="fd-language",
-                        container=False,
+                        filterable=False, container=False,
                     )  # fmt: skip
                     self.lesson = board_view("fd-lesson")
                 with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
-                    self.player = trace_player("")
+                    self.player = later_player()
             self.glossary = board_view("fd-glossary")
             # in the tab: the parts of gr.Tabs are counted as tabs
             self.progress = gr.State(Progress())

@@ -60,11 +60,11 @@ class Traces:
                 self.status = text_line("", "fd-traces-status")
                 self.made = gr.DownloadButton("file", elem_id="fd-made", elem_classes="fd-out")
             with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
-                self.opens = gr.Radio(
-                    TABS, value="watch", label="the link opens", elem_id="fd-link-tab",
-                    container=False,
-                )  # fmt: skip
-                with gr.Row():
+                with gr.Row(equal_height=True):
+                    self.opens = gr.Dropdown(
+                        TABS, value="watch", label="the link opens", elem_id="fd-link-tab",
+                        filterable=False, container=False, scale=0, min_width=130,
+                    )  # fmt: skip
                     self.copy = gr.Button("Copy link", elem_id="fd-copy", scale=0, min_width=120)
                     self.link = gr.Textbox(
                         show_label=False, interactive=False, elem_id="fd-link", max_lines=1,
