@@ -1,6 +1,6 @@
-"""The page's own components: the trace player, a line of plain text, a frame for a figure.
+"""The page's own components: the trace player, boards, lines of plain text, frames.
 
-All three are `gr.HTML` with a static template; the value is JSON, and text reaches the page by
+All are `gr.HTML` with a static template; the value is JSON, and text reaches the page by
 `textContent`. Never put text into a template: gradio would run a `${…}` in it. They are functions,
 because gradio writes a stub file beside every module that subclasses a component.
 """
@@ -17,25 +17,50 @@ from app import theme
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 PLOTLY_JS = ASSETS / "plotly-cartesian.min.js"
 
-STATES_JSON = json.dumps(
-    [
-        {"code": s.code, "key": s.key, "label": s.label, "mark": s.mark, "help": s.help}
-        for s in theme.STATES
-    ]
-)
+
+# scripts of tabs that open later come from files, once for all: the page itself stays small
+STATIC = [PLOTLY_JS, *(ASSETS / f"{name}.js" for name in ("board", "player", "player_charts"))]
 
 
 def trace_player(message: str) -> gr.HTML:
     """Chips, sentence and charts of one trace; the value is a message of `app/views.py`.
 
-    Events: gamma and epsilon (a dragged line, `v`), resync (a live step was lost, `run`).
+    Events: gamma and epsilon (a dragged line, `v`), resync (a live step was lost, `run`), step
+    (it came to rest at a step, counted from 1).
     """
     return gr.HTML(
         message,
         html_template=_read("player.html"),
         js_on_load=_read("player_charts.js") + _read("player.js"),
         apply_default_css=False,
-        states=STATES_JSON,
+        states=theme.states_json(),
+        plotly=plotly_url(),
+        follows="yes",
+    )
+
+
+def board_view(elem_id: str) -> gr.HTML:
+    """A board; the value is made by `app/board.py`. Event: act (`name`, `value`)."""
+    return gr.HTML(
+        "",
+        html_template='<div class="bd" data-drawn="0"></div>',
+        js_on_load=_later("board.js", events=("act",)),
+        apply_default_css=False,
+        plotly=plotly_url(),
+        elem_id=elem_id,
+    )
+
+
+def later_player() -> gr.HTML:
+    """An empty player of a tab that opens later; its value and events are those of the first."""
+    return gr.HTML(
+        "",
+        html_template=_read("player.html"),
+        js_on_load=_later(
+            "player_charts.js", "player.js", events=("gamma", "epsilon", "step", "resync", "follow")
+        ),
+        apply_default_css=False,
+        states=theme.states_json(),
         plotly=plotly_url(),
     )
 
@@ -85,7 +110,25 @@ def plotly_url() -> str:
 
 def page_head() -> str:
     """Style sheet of the page: the palette of `theme.py` and the assets' rules."""
-    return "<style>" + theme.css_variables() + _read("player.css") + _read("page.css") + "</style>"
+    sheets = (_read(f"{name}.css") for name in ("player", "board", "page"))
+    return "<style>" + theme.css_variables() + "".join(sheets) + "</style>"
+
+
+def _later(*names: str, events: tuple[str, ...]) -> str:
+    """A script that fetches the component's own one when its tab opens, and runs it.
+
+    events  gradio looks for their names in quotes, to know what the component sends
+    """
+    urls = [f"gradio_api/file={(ASSETS / name).as_posix()}" for name in names]
+    return f"""
+        const names = {json.dumps(urls)}, events = {json.dumps(events)};
+        let changed = () => {{}};
+        watch('value', () => changed());  // gradio takes a watch only now, not after the fetch
+        const later = (_, call) => {{ changed = call; }};
+        Promise.all(names.map((name) => fetch(name).then((answer) => answer.text()))).then(
+            (texts) => new Function('element', 'props', 'trigger', 'watch', texts.join(';'))(
+                element, props, trigger, later));
+    """
 
 
 def _read(name: str) -> str:

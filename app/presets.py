@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,14 @@ TOY_SETTINGS = {
 }
 
 
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "confidence": ("confidence only", {"strategy": "confidence"}),
+    "careless": ("confidence only, ε 0.60", {"strategy": "confidence", "epsilon": 0.6}),
+    "no-cache": ("without cache", {"cache": "none"}),
+    "greedy": ("one token a step", {"strategy": "greedy", "alternatives": 1}),
+}
+
+
 @dataclass(frozen=True)
 class Preset:
     """key names the recorded run assets/traces/<key>.json; settings only where they matter.
@@ -81,6 +89,16 @@ def presets() -> tuple[Preset, ...]:
             found.append(Preset(f"{kind}-{number}", f"{label} {number}", prompt))
     toy = Preset("toy", "Toy example, four tokens", "^", TOY, TOY_SETTINGS, TOY_NOTE)
     return (*found, toy)
+
+
+@lru_cache(maxsize=1)
+def variants() -> tuple[Preset, ...]:
+    """The first example at other settings: what there is to compare before any model is loaded."""
+    first = presets()[0]
+    return tuple(
+        replace(first, key=f"{first.key}-{key}", label=f"{first.label}, {label}", settings=settings)
+        for key, (label, settings) in VARIANTS.items()
+    )
 
 
 def preset(label: str) -> Preset:

@@ -1,7 +1,7 @@
 """Record the runs that the page shows before any model is loaded: python -m app.record_presets
 
-Decodes the presets with the embedded model at its preset settings, in audit mode, and the toy
-example from its table; writes assets/traces/<key>.json.
+Decodes the presets and their variants with the embedded model at its preset settings, in audit
+mode, and the toy example from its table; writes assets/traces/<key>.json.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from app.presets import TOY, TRACES, Preset, presets
+from app.presets import TOY, TRACES, Preset, presets, variants
 from app.runs import Runs
 from app.sentences import summary
 from flash_dllm.trace import DecodeTrace
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("keys", nargs="*", help="presets to record; all of them by default")
     chosen = set(parser.parse_args(arguments).keys)
     runs = Runs()
-    for preset in presets():
+    for preset in (*presets(), *variants()):
         if chosen and preset.key not in chosen:
             continue
         trace = record(runs, preset)

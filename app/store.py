@@ -24,6 +24,7 @@ class Store:
         self._limits = max_traces, max_bytes
         self._kept: OrderedDict[str, tuple[DecodeTrace, int]] = OrderedDict()
         self._keeping = threading.Lock()
+        self._read: dict[Path, str] = {}  # bundled files → names, so that each is read once
         self._files = Path(tempfile.mkdtemp(prefix="flash-dllm-"))
         weakref.finalize(self, shutil.rmtree, self._files, ignore_errors=True)
 
@@ -69,6 +70,17 @@ class Store:
         if not trace.steps:
             raise RunError("This trace has no steps, so there is nothing to show.")
         return self.keep(trace)
+
+    def bundled(self, path: Path) -> str:
+        """The name of a file of our own, read again only if its trace is no longer kept."""
+        name = self._read.get(path)
+        if name is None or name not in self._kept:
+            name = self._read[path] = self.load_file(path)
+        return name
+
+    def file_behind(self, name: str) -> Path | None:
+        """The bundled file that a kept trace came from, if it did."""
+        return next((path for path, known in self._read.items() if known == name), None)
 
     def _file(self, name: str) -> Path:
         return self._files / f"flash-dllm-{name}.json"

@@ -6,6 +6,7 @@ colour alone does not reach everybody. The page's style sheet is made from this 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from flash_dllm.trace import Verdict
@@ -93,6 +94,12 @@ GREYS = {
 }
 FONT = 'ui-sans-serif, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif'
 MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace'
+
+
+def states_json() -> str:
+    """The states as the player needs them."""
+    names = ("code", "key", "label", "mark", "help")
+    return json.dumps([{name: getattr(state, name) for name in names} for state in STATES])
 
 
 def css_variables() -> str:

@@ -142,11 +142,20 @@ class StepWriter:
         return self._written[position]
 
 
-def view(trace: DecodeTrace, run: str, was: str = "", is_live: bool = False) -> str:
+def view(
+    trace: DecodeTrace,
+    run: str,
+    was: str = "",
+    is_live: bool = False,
+    at: int | None = None,
+    focus: str = "",
+) -> str:
     """The whole trace as the player's value.
 
     was      the name that the run had while it was live, so that the player keeps its step
     is_live  the run is still going on: more will follow
+    at       the step (counted from 1) to open at; by default a telling one
+    focus    the part of the player to stand out: text, ladder, attention, map or progress
     """
     writer = StepWriter(trace)
     message = writer.head(run)
@@ -157,7 +166,8 @@ def view(trace: DecodeTrace, run: str, was: str = "", is_live: bool = False) -> 
             "kind": "trace",
             "texts": writer.texts.unsent(),
             "was": was,
-            "at0": telling_step(trace),
+            "at0": telling_step(trace) if at is None else at - 1,
+            "focus": focus,
             "live": is_live,
             "status": trace.status,
             "summary": sentences.summary(trace),

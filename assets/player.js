@@ -95,9 +95,13 @@ async function show(k) {
       if (tip.dataset.on) hideTip();
       await charts.step(i);
       root.dataset.step = i + 1;
+      rest();
     }
   } finally { busy = false; }
 }
+// tells Python where the reader came to rest
+let resting = null, rested = '';
+function rest() { clearTimeout(resting); resting = setTimeout(() => { const at = T.run + '/' + (i + 1); if (!timer && !T.live && T.steps.length && rested !== at) { rested = at; trigger('step', { step: i + 1 }); } }, 300); }
 const bold = (value) => { const b = document.createElement('b'); b.textContent = value; return b; };
 function play() { if (timer) return pause(); if (!T.steps.length) return; if (i >= T.steps.length - 1) show(0); root.classList.add('playing'); find('.fd-play').setAttribute('aria-label', 'Pause'); tick(); }
 function tick() { timer = setTimeout(() => { if (i >= T.steps.length - 1) return pause(); show(i + 1); tick(); }, +find('.fd-speed select').value); }
@@ -219,6 +223,7 @@ function receive() {
   if (!props.value) return;
   const message = JSON.parse(props.value);
   if (message.kind === 'whatif') return whatIf(message);
+  if (message.kind === 'go') { root.dataset.focus = message.focus; if (T) { rested = T.run + '/' + message.step; on.go(message.step - 1); } return; }
   if (message.kind === 'delta') {
     if (!T || message.run !== T.run || !T.live) return;
     if (message.from > T.steps.length) { trigger('resync', { run: T.run }); return; }
@@ -228,8 +233,10 @@ function receive() {
     show(root.classList.contains('following') ? T.steps.length - 1 : i);
     return;
   }
+  root.dataset.focus = message.focus || '';
   const wasLive = T && T.live && (T.run === message.run || T.run === message.was), isSame = wasLive || (T && T.run === message.run);
   if (!isSame) { pause(); locked = null; hideTip(true); }
+  if (!T) rested = message.run + '/' + (message.at0 + 1); // Python knows where the page opens
   T = message; W = null; cache.clear();
   root.classList.remove('whatif'); root.dataset.badge = ''; root.dataset.run = T.run; root.dataset.status = T.status;
   root.classList.toggle('live', T.live);
@@ -244,6 +251,10 @@ receive();
 watch('value', receive);
 const redraw = () => { if (root.offsetParent) charts.redraw(); };
 new MutationObserver(redraw).observe(document.body, { attributes: true, attributeFilter: ['class'] });
+// a link's address asks for a run, a step, settings, a tab
+const asked = new URLSearchParams(location.search);
+asked.delete('__theme');
+if (props.follows && asked.size) setTimeout(() => trigger('follow', { query: asked.toString() }), 0);
 let width = root.clientWidth;
 new ResizeObserver(() => { if (root.clientWidth && Math.abs(root.clientWidth - width) > 2) { width = root.clientWidth; redraw(); } }).observe(root);
 // the chips are on the page before the charts' library is even asked for

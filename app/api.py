@@ -1,0 +1,168 @@
+"""What the page offers to programs: /decode, /rejudge and /metrics, plain values in and out.
+
+Stateless on purpose: a trace goes in as its JSON text, so that a call needs no earlier one. No
+gradio here; `app/ui.py` names the endpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app import compare, lab
+from app.controls import controls, raw_of
+from app.presets import EMBEDDED
+from app.runs import Runs
+from app.store import RunError
+from flash_dllm.rejudge import rejudge as judge_again
+from flash_dllm.trace import DecodeTrace, TraceError
+from flash_dllm.trace_json import from_json, to_json
+
+MAX_TRACE_CHARACTERS = 32 * 2**20
+
+
+class Api:
+    """The three functions; `runs` decodes."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+
+    def decode(
+        self,
+        prompt: str,
+        gen_length: int = 128,
+        epsilon: float | None = None,
+        gamma: float | None = None,
+        strategy: str = "",
+        cache: str = "",
+        seed: int = 0,
+        model: str = EMBEDDED,
+        settings: dict | None = None,
+    ) -> Iterator[dict]:
+        """Decode a prompt; what is known so far comes at most ten times a second.
+
+        Args:
+            prompt: the question, as typed
+            gen_length: positions of the answer, at most 256
+            epsilon: ε, from which confidence on a draft is written at once; none: the preset's
+            gamma: γ, from which confidence on a checked draft is kept; none: the preset's
+            strategy: greedy, confidence or flash_verify; blank: the preset's
+            cache: none or flash; blank: the preset's
+            seed: for sampling at a temperature
+            model: "language model" or "toy example"
+            settings: any other knob by name, e.g. {"window_size": 16}
+
+        Returns:
+            {"status", "steps", "text", "is_done"}; the last one also has "metrics" and "trace",
+            the trace as JSON text.
+        """
+        job = self.runs.prepare(
+            prompt, model, self._values(model, {
+                "gen_length": gen_length, "epsilon": epsilon, "gamma": gamma,
+                "strategy": strategy or None, "cache": cache or None, "seed": seed,
+                **(settings or {}),
+            }),
+        )  # fmt: skip
+        number = self.runs.enqueue(job)
+        steps = 0
+        for update in self.runs.run(number):
+            steps += len(update.steps)
+            if update.error:
+                raise RunError(update.error)
+            if update.trace is not None:
+                trace = update.trace
+                yield {
+                    "status": update.status, "steps": len(trace.steps), "text": trace.text,
+                    "is_done": True, "metrics": measured(trace), "trace": to_json(trace),
+                }  # fmt: skip
+                return
+            text = self._so_far(number) if update.steps else ""
+            yield {"status": update.status, "steps": steps, "text": text, "is_done": False}
+
+    def rejudge(
+        self, trace: str, epsilon: float | None = None, gamma: float | None = None
+    ) -> dict:
+        """Decide a recorded run again at other thresholds, without a model.
+
+        Args:
+            trace: a trace as JSON text, as /decode returns it
+            epsilon: another ε; none keeps the run's
+            gamma: another γ; none keeps the run's
+
+        Returns:
+            {"badge", "explanation", "first_change", "tokens_gained", "accepted"}: how far the
+            answer is exact, in words; the first step that would decide otherwise; how many
+            tokens more it would write; per step the number of tokens written.
+        """
+        recorded = _read(trace)
+        try:
+            again = judge_again(recorded, epsilon, gamma)
+        except ValueError as error:
+            raise RunError(f"{error}.") from error
+        return {
+            "badge": again.badge,
+            "explanation": again.explanation,
+            "first_change": again.first_change,
+            "tokens_gained": again.tokens_gained,
+            "accepted": [len(step.accepted) for step in again.steps],
+        }
+
+    def metrics(self, trace: str) -> dict:
+        """What a run took, counted as in docs/decisions.md.
+
+        Args:
+            trace: a trace as JSON text
+
+        Returns:
+            tokens, steps, passes, rows, row_layers, seconds, tokens_per_pass, tokens_per_step,
+            verified, missed (drafts that were checked and right, but not written), text, status
+        """
+        return measured(_read(trace))
+
+    def _values(self, model: str, given: dict[str, Any]) -> dict[str, Any]:
+        known = controls()
+        values = self.runs.defaults(model)
+        names = {"strategy", "cache", *known}
+        for name, value in given.items():
+            if name not in names:
+                raise RunError(
+                    f"There is no setting named {name!r}; there are {', '.join(sorted(names))}."
+                )
+            if value is not None:
+                values[name] = raw_of(known[name], value) if name in known else value
+        # the preset's blocks and window must not forbid another length
+        length, block = given["gen_length"], values.get("block_length")
+        if "block_length" not in given and isinstance(block, int) and length % block:
+            values["block_length"] = None
+        if "window_size" not in given:
+            values["window_size"] = max(1, min(values["window_size"], length))
+        return values
+
+    def _so_far(self, number: str) -> str:
+        trace = self.runs.so_far(number)
+        return "" if trace is None else trace.text
+
+
+def measured(trace: DecodeTrace) -> dict:
+    """The numbers of a run as plain values."""
+    chances = [item for item in lab.missed(trace) if item.reason != "not_searched"]
+    return {
+        **vars(compare.cost(trace)),
+        "tokens_per_step": trace.tokens_per_step,
+        "missed": len(chances),
+        "text": trace.text,
+        "status": trace.status,
+    }
+
+
+def _read(text: str) -> DecodeTrace:
+    if len(text) > MAX_TRACE_CHARACTERS:
+        raise RunError(
+            f"The trace has {len(text)} characters; at most {MAX_TRACE_CHARACTERS} are allowed."
+        )
+    try:
+        return from_json(text)
+    except TraceError as error:
+        raise RunError(f"This is no trace that can be read: {error}.") from error
+
+

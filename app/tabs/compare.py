@@ -1,0 +1,92 @@
+"""The Compare tab: two to four runs on one clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from app import shelf
+from app.compare import CLOCKS
+from app.compare_view import compare_board
+from app.player import board_view, packed, text_line
+from app.runs import Runs
+from app.store import RunError
+from app.tabs.shared import QUIET, told
+
+NOTHING = ("none", "")
+SECOND = shelf.BUNDLED + "word-1-confidence"
+
+
+class Compare:
+    """Filled when it is opened: the run of Watch against another one."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        with gr.Tab("Compare", id="compare") as self.tab, gr.Row(elem_classes="fd-page"):
+            with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
+                self.chosen = [
+                    gr.Dropdown(
+                        [NOTHING], value="", label=f"run {letter}", filterable=False,
+                        elem_id=f"fd-compare-{letter}",
+                    )
+                    for letter in "ABCD"
+                ]  # fmt: skip
+                self.status = text_line("", "fd-compare-status")
+            with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
+                self.board = board_view("fd-compare-board")
+                self.clock = gr.State("passes")
+
+    def wire(self, run_id: gr.State, mine: gr.State) -> None:
+        shown = [self.board, self.status]
+        asked = [self.clock, *self.chosen]
+        self.tab.select(
+            self._open, [run_id, mine, *asked], [*self.chosen, *shown], api_name="compare", **QUIET
+        )
+        for part in self.chosen:
+            part.input(self._show, asked, shown, api_name="compare_show", **QUIET)
+        self.board.act(
+            self._turn, asked, [self.clock, *shown], api_name="compare_clock", **QUIET
+        )
+
+    def _open(self, run: str, mine: list[str], clock: str, *chosen: str) -> list[Any]:
+        with told():
+            mine = shelf.remembered(mine, run)
+            offered = shelf.choices(self.runs, mine)
+            known = {value for _, value in offered}
+            values = [value if value in known else "" for value in chosen]
+            if not any(values):
+                values[0] = shelf.value_of(self.runs, run)
+            if sum(bool(value) for value in values) < 2:
+                values[1] = self._second(values[0], mine)
+            updates = [
+                gr.update(choices=offered if k == 0 else [NOTHING, *offered], value=value)
+                for k, value in enumerate(values)
+            ]
+            return [*updates, *self._show(clock, *values)]
+
+    def _second(self, first: str, mine: list[str]) -> str:
+        """What to lay beside a run: the visitor's run before, or a recorded one."""
+        prompt = self.runs.store.trace(shelf.resolve(self.runs, first)).prompt_token_ids
+        known = [value for _, value in shelf.choices(self.runs, mine) if value != first]
+        for value in known:
+            name = shelf.resolve(self.runs, value)
+            if name != first and self.runs.store.trace(name).prompt_token_ids == prompt:
+                return value
+        return SECOND if SECOND in known else known[0] if known else ""
+
+    def _show(self, clock: str, *chosen: str) -> list[str]:
+        with told():
+            names = [shelf.resolve(self.runs, value) for value in chosen if value]
+            if len(names) < 2:
+                raise RunError("Choose at least two runs to compare.")
+            traces = [self.runs.store.trace(name) for name in names]
+            same = len({trace.prompt_token_ids for trace in traces}) == 1
+            words = "" if same else "They answer different prompts: only the costs compare."
+            return [compare_board(traces, "+".join(names), clock), packed(words)]
+
+    def _turn(
+        self, clock: str, a: str, b: str, c: str, d: str, event: gr.EventData
+    ) -> list[Any]:
+        kind = event.value if event.value in CLOCKS else clock
+        return [kind, *self._show(kind, a, b, c, d)]

@@ -1,0 +1,58 @@
+"""What all tabs use: quiet events, and errors told in a sentence."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gradio as gr
+
+from app.store import RunError
+
+log = logging.getLogger(__name__)
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What the visitor can mend is told in one sentence; the rest is logged under an id."""
+    try:
+        yield
+    except RunError as error:
+        raise gr.Error(str(error), title="", duration=None, print_exception=False) from None
+    except gr.Error:
+        raise
+    except Exception as error:
+        number = secrets.token_hex(3)
+        log.exception("error %s", number)
+        message = f"Something went wrong here; the log says more under {number}."
+        raise gr.Error(message, duration=None, print_exception=False) from error
+
+
+def telling(function: Callable) -> Callable:
+    """A function for programs: as it is, but its errors are told in a sentence, too."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **knobs: Any) -> Any:
+        with told():
+            return function(*args, **knobs)
+
+    @functools.wraps(function)
+    def stream(*args: Any, **knobs: Any) -> Iterator[Any]:
+        with told():
+            yield from function(*args, **knobs)
+
+    return stream if inspect.isgeneratorfunction(function) else call
+
+
+def share(value: Any) -> float:
+    """A threshold that came from the browser, forced into 0…1."""
+    try:
+        return round(min(1.0, max(0.0, float(value))), 2)
+    except (TypeError, ValueError):
+        return 0.0

@@ -1,0 +1,172 @@
+"""The Traces tab: runs kept here, files in and out, a link, and how programs call the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app import csv_files, film, offline, shelf
+from app.link import Link, query_of
+from app.player import board_view, packed, text_line
+from app.runs import Runs
+from app.store import RunError
+from app.tabs.shared import QUIET, told
+from app.tabs.watch import Watch
+from app.traces_view import traces_board
+
+TABS = [
+    ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Learn", "learn"),
+]  # fmt: skip
+MAKERS = {
+    "html": (offline.write_player, "Player, one HTML file"),
+    "png": (film.write_png, "Picture, PNG"),
+    "gif": (film.write_gif, "Film, GIF"),
+    "zip": (csv_files.write_csv, "All tables, CSV"),
+}
+# the file is ready when the new address has reached the button
+PRESS = "() => setTimeout(() => document.querySelector('#fd-made').click(), 60)"
+COPY = """(query) => {
+  const link = location.origin + location.pathname + '?' + JSON.parse(query);
+  const box = document.querySelector('#fd-link textarea, #fd-link input');
+  if (navigator.clipboard) navigator.clipboard.writeText(link).catch(() => {});
+  return link;
+}"""
+
+
+class Traces:
+    """Filled when it is opened."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        with gr.Tab("Traces", id="traces") as self.tab, gr.Row(elem_classes="fd-page"):
+            with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
+                self.chosen = gr.Dropdown(
+                    [], label="run", filterable=False, elem_id="fd-traces-run"
+                )
+                with gr.Row():
+                    self.show = gr.Button("Show", elem_id="fd-traces-show", min_width=80)
+                    self.delete = gr.Button("Remove", elem_id="fd-traces-delete", min_width=80)
+                self.buttons = {
+                    kind: gr.Button(label, elem_id=f"fd-export-{kind}", size="sm")
+                    for kind, (_, label) in MAKERS.items()
+                }
+                self.json = gr.Button("Trace, JSON", elem_id="fd-export-json", size="sm")
+                self.file = gr.File(
+                    label="Drop a trace file here", file_types=[".json"], type="filepath",
+                    height=150, elem_id="fd-drop",
+                )  # fmt: skip
+                self.status = text_line("", "fd-traces-status")
+                self.made = gr.DownloadButton("file", elem_id="fd-made", elem_classes="fd-out")
+            with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
+                with gr.Row(equal_height=True):
+                    self.opens = gr.Dropdown(
+                        TABS, value="watch", label="the link opens", elem_id="fd-link-tab",
+                        filterable=False, container=False, scale=0, min_width=130,
+                    )  # fmt: skip
+                    self.copy = gr.Button("Copy link", elem_id="fd-copy", scale=0, min_width=120)
+                    self.link = gr.Textbox(
+                        show_label=False, interactive=False, elem_id="fd-link", max_lines=1,
+                        placeholder="A link that restores Watch's run, settings and step.",
+                        container=False,
+                    )  # fmt: skip
+                self.board = board_view("fd-traces-board")
+                self.query = text_line("", "fd-query")
+
+    def wire(self, run_id: gr.State, mine: gr.State, watch: Watch, tabs: gr.Tabs) -> None:
+        shown = [self.chosen, self.board]
+        self.tab.select(self._open, [run_id, mine], shown, api_name="traces", **QUIET)
+        self.chosen.input(self._choose, self.chosen, self.board, api_name="traces_run", **QUIET)
+        self.delete.click(
+            self._remove, [self.chosen, mine], [mine, *shown, self.status],
+            api_name="traces_remove", **QUIET,
+        )  # fmt: skip
+        self.show.click(
+            self._show, self.chosen, [*watch.filled(run_id), tabs], api_name="traces_show", **QUIET
+        )
+        self.file.upload(
+            self._load, self.file, [*watch.filled(run_id), tabs, self.file],
+            api_name="traces_load", **QUIET,
+        )  # fmt: skip
+        for kind, button in (*self.buttons.items(), ("json", self.json)):
+            button.click(
+                self._make(kind), [self.chosen, watch.step, run_id], [self.made, self.status],
+                api_name=f"export_{kind}", **QUIET,
+            ).success(None, None, None, js=PRESS, api_visibility="private")  # fmt: skip
+        self.copy.click(
+            self._query,
+            [run_id, watch.step, self.opens, *watch.settings()],
+            self.query,
+            api_name="link",
+            **QUIET,
+        ).success(None, self.query, self.link, js=COPY, api_visibility="private")
+        self.watch = watch
+
+    # --- what the events do
+
+    def _open(self, run: str, mine: list[str]) -> list[Any]:
+        with told():
+            mine = shelf.remembered(mine, run)
+            value = shelf.value_of(self.runs, run)
+            offered = shelf.choices(self.runs, mine)
+            return [gr.update(choices=offered, value=value), self._board(value)]
+
+    def _board(self, value: str) -> str:
+        name = shelf.resolve(self.runs, value)
+        return traces_board(self.runs.store.trace(name), name)
+
+    def _choose(self, value: str) -> str:
+        with told():
+            return self._board(value)
+
+    def _remove(self, value: str, mine: list[str]) -> list[Any]:
+        with told():
+            if value.startswith(shelf.BUNDLED):
+                raise RunError("Recorded examples stay; only runs made or loaded here go.")
+            mine = [name for name in mine if name != value]
+            offered = shelf.choices(self.runs, mine)
+            left = offered[0][1]
+            return [mine, gr.update(choices=offered, value=left), self._board(left),
+                    packed("Removed from the list.")]  # fmt: skip
+
+    def _show(self, value: str) -> list[Any]:
+        with told():
+            name = shelf.resolve(self.runs, value)
+            return [*self.watch.events.show(name, "A run from Traces."), gr.Tabs(selected="watch")]
+
+    def _load(self, path: str) -> list[Any]:
+        return [*self.watch.events.load(path), gr.Tabs(selected="watch"), None]
+
+    def _make(self, kind: str):
+        def make(value: str, step: int, run: str) -> tuple[str, str]:
+            with told():
+                name = shelf.resolve(self.runs, value)
+                path = Path(self.runs.store.file_of(name))
+                if kind == "json":
+                    return str(path), packed(f"{path.name} is being saved.")
+                trace = self.runs.store.trace(name)
+                made = path.with_suffix(f".{kind}")
+                writer = MAKERS[kind][0]
+                at = step if name == run and 1 <= step <= len(trace.steps) else None
+                if kind in ("html", "png"):
+                    writer(trace, made, at)  # type: ignore[call-arg]
+                else:
+                    writer(trace, made)
+                return str(made), packed(f"{made.name} is being saved.")
+
+        return make
+
+    def _query(
+        self, run: str, step: int, tab: str, prompt: str, model: str, *raw: Any
+    ) -> str:
+        with told():
+            value = shelf.value_of(self.runs, run)
+            is_example = value.startswith(shelf.BUNDLED)
+            settings = self.watch.events.changed(run, model, raw)
+            link = Link(
+                value.removeprefix(shelf.BUNDLED) if is_example else "",
+                "" if is_example else run,
+                prompt, model, settings, int(step), tab,
+            )  # fmt: skip
+            return packed(query_of(link))

@@ -1,0 +1,156 @@
+"""The Verify lab tab: one step of the run in Watch, enlarged, with thresholds to move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from app import real_run
+from app.lab_view import lab_board
+from app.player import board_view, packed, text_line
+from app.runs import Runs
+from app.store import RunError
+from app.tabs.shared import QUIET, share, told
+from app.tabs.watch import Watch
+from flash_dllm.trace import DecodeTrace
+
+HINT = "Move ε or γ here or in the pictures: the step is judged again at once."
+
+
+class VerifyLab:
+    """Filled when it is opened; follows the run and the step that Watch shows."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        with gr.Tab("Verify lab", id="lab") as self.tab, gr.Row(elem_classes="fd-page"):
+            with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
+                self.step = gr.Slider(1, 2, 1, step=1, label="step", elem_id="fd-lab-step")
+                with gr.Row():
+                    self.back = gr.Button("Step back", elem_id="fd-lab-back", min_width=80)
+                    self.next = gr.Button("Step on", elem_id="fd-lab-next", min_width=80)
+                self.epsilon = _threshold("ε · epsilon", "fd-lab-epsilon")
+                self.gamma = _threshold("γ · gamma", "fd-lab-gamma")
+                self.reset = gr.Button("Thresholds of the run", elem_id="fd-lab-reset")
+                self.real = gr.Button("Run it for real", variant="primary", elem_id="fd-lab-real")
+                self.status = text_line(HINT, "fd-lab-status")
+            with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
+                self.board = board_view("fd-lab-board")
+                self.job = gr.State("")
+
+    def wire(self, run_id: gr.State, watch: Watch) -> None:
+        thresholds = [self.epsilon, self.gamma]
+        filled = [self.step, *thresholds, self.board, self.status]
+        self.tab.select(self._open, [run_id, watch.step], filled, api_name="lab", **QUIET)
+        self.reset.click(self._open, [run_id, self.step], filled, api_name="lab_reset", **QUIET)
+        asked = [run_id, self.step, *thresholds]
+        latest: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
+        for slider in (self.step, *thresholds):
+            slider.input(self._judge, asked, self.board, api_name="lab_judge", **latest)
+        for button, by in ((self.back, -1), (self.next, 1)):
+            button.click(
+                self._by(by), asked, [self.step, self.board], api_name="lab_step", **latest
+            )
+        self.board.act(
+            self._act, asked, [self.step, *thresholds, self.board], api_name="lab_act", **latest
+        )
+        self.real.click(
+            self._prepare,
+            [self.job, run_id, *thresholds],
+            [self.job, self.status],
+            api_name="lab_prepare",
+            **QUIET,
+        ).success(
+            self._real,
+            [self.job, *asked],
+            [*filled, *watch.shown(run_id)],
+            api_name="lab_run",
+            concurrency_id="model",
+            concurrency_limit=1,
+            trigger_mode="multiple",
+            **QUIET,
+        )
+        self.watch = watch
+
+    # --- what the events do
+
+    def _open(self, name: str, step: int) -> list[Any]:
+        with told():
+            trace = self.runs.store.trace(name)
+            return self._filled(trace, name, step, HINT)
+
+    def _filled(self, trace: DecodeTrace, name: str, step: int, status: str) -> list[Any]:
+        step = max(1, min(int(step), len(trace.steps)))
+        sliders = [
+            gr.update(value=trace.strategy.get(knob, 0), visible=knob in trace.strategy)
+            for knob in ("epsilon", "gamma")
+        ]
+        value = lab_board(trace, name, step, None, None)
+        # a slider needs room between its ends
+        slider = gr.update(maximum=max(2, len(trace.steps)), value=step)
+        return [slider, *sliders, value, packed(status)]
+
+    def _judge(self, name: str, step: float, epsilon: float, gamma: float) -> str:
+        with told():
+            trace = self.runs.store.trace(name)
+            number = max(1, min(int(step), len(trace.steps)))
+            return lab_board(trace, name, number, share(epsilon), share(gamma))
+
+    def _by(self, steps: int):
+        def go(name: str, step: float, epsilon: float, gamma: float) -> tuple[int, str]:
+            with told():
+                last = len(self.runs.store.trace(name).steps)
+                to = max(1, min(int(step) + steps, last))
+                return to, self._judge(name, to, epsilon, gamma)
+
+        return go
+
+    def _act(
+        self, name: str, step: float, epsilon: float, gamma: float, event: gr.EventData
+    ) -> tuple:
+        value = event.value
+        if event.name == "step":
+            step = int(value) if isinstance(value, int) else step
+            return step, gr.skip(), gr.skip(), self._judge(name, step, epsilon, gamma)
+        if event.name == "epsilon":
+            epsilon = share(value)
+            return gr.skip(), epsilon, gr.skip(), self._judge(name, step, epsilon, gamma)
+        gamma = share(value)
+        return gr.skip(), gr.skip(), gamma, self._judge(name, step, epsilon, gamma)
+
+    def _prepare(
+        self, previous: str, name: str, epsilon: float, gamma: float
+    ) -> tuple[str, str]:
+        with told():
+            self.runs.stop(previous)
+            job = real_run.prepare(self.runs, self.runs.store.trace(name), epsilon, gamma)
+            number = self.runs.enqueue(job)
+            ahead = self.runs.ahead(number)
+            return number, packed(f"queued, {ahead} before you" if ahead else "starting")
+
+    def _real(
+        self, number: str, name: str, step: float, epsilon: float, gamma: float
+    ) -> Iterator[list[Any]]:
+        with told():
+            nothing = [gr.skip()] * 5
+            recorded = self.runs.store.trace(name)
+            for update in self.runs.run(number):
+                if update.trace is None or update.error:
+                    yield [*[gr.skip()] * 4, packed(update.status), *nothing]
+                if update.error:
+                    raise RunError(update.error)
+            real = update.trace
+            if real is None or not real.steps:
+                return
+            found = self.runs.store.keep(real)
+            words = real_run.verdict(recorded, real, share(epsilon), share(gamma))
+            at = real_run.telling(recorded, real) or int(step)
+            yield [
+                *self._filled(real, found, at, f"{words} Watch shows this run now."),
+                *self.watch.events.shown(found, update.status),
+            ]
+
+
+def _threshold(name: str, elem_id: str) -> gr.Slider:
+    return gr.Slider(0, 1, 0.9, step=0.01, label=name, buttons=[], elem_id=elem_id)

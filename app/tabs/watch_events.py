@@ -1,0 +1,223 @@
+"""What the Watch tab's events do: values in, values of its components out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import gradio as gr
+
+from app import presets, shelf, views
+from app.controls import controls, raw_of, value_of
+from app.link import Link, changed
+from app.opening import recorded
+from app.player import packed
+from app.runs import Runs, values_of
+from app.store import RunError
+from app.tabs.shared import share, told
+from app.what_if import what_if
+
+RECORDED = "A recorded run. Press Run to decode it yourself."
+
+
+class WatchEvents:
+    """knobs: the names of all settings, in the order in which their values come."""
+
+    def __init__(self, runs: Runs, knobs: Iterable[str]) -> None:
+        self.runs = runs
+        self.knobs = list(knobs)
+        self.controls = controls()
+
+    def choose(self, label: str) -> list[Any]:
+        with told():
+            preset = presets.preset(label)
+            name = recorded(self.runs, preset)
+            if name is None:
+                values = {**self.runs.defaults(preset.model), **preset.settings}
+                status = "No recorded run of this example yet. Press Run to decode it."
+                shown = [*[gr.skip()] * 3, packed(status), gr.skip()]
+                return [*shown, *self.filled(preset, values), (None, status)]
+            trace = self.runs.store.trace(name)
+            self.runs.guess(preset.model, trace)
+            status = f"{preset.note} {RECORDED}".strip()
+            preset = replace(preset, prompt=trace.prompt)
+            filled = self.filled(preset, values_of(trace))
+            return [*self.shown(name, status), *filled, (name, status)]
+
+    def load(self, path: str) -> list[Any]:
+        with told():
+            name = self.runs.store.load_file(path)
+            trace = self.runs.store.trace(name)
+            return self.show(
+                name, f"Loaded a trace of {trace.model.name}: {len(trace.steps)} steps."
+            )
+
+    def show(self, name: str, status: str, step: int | None = None) -> list[Any]:
+        """A kept run with its own settings; opens at a step (counted from 1) if one is given."""
+        trace = self.runs.store.trace(name)
+        model = presets.TOY if trace.model.impl == "scripted" else presets.EMBEDDED
+        preset = presets.Preset("", "", trace.prompt, model)
+        filled = self.filled(preset, values_of(trace))
+        return [*self.shown(name, status, step=step), *filled, (name, status)]
+
+    def changed(self, name: str, model: str, raw: Sequence[Any]) -> dict[str, Any]:
+        """The controls' values, as far as they differ from what the run `name` was made with.
+
+        `raw` holds them in the order of the knobs; a value that can't be read stays out.
+        """
+        own = {**self.runs.defaults(model), **values_of(self.runs.store.trace(name))}
+        chosen = {}
+        for knob, value in zip(self.knobs, raw, strict=True):
+            try:
+                control = self.controls.get(knob)
+                chosen[knob] = value if control is None else value_of(control, value)
+            except ValueError:
+                continue
+        return changed(chosen, own)
+
+    def follow(self, link: Link) -> list[Any]:
+        """What a link asks for: its run at its step, and its settings in the controls."""
+        name = self._linked(link)
+        if name is None:
+            values = {**self.runs.defaults(link.model), **link.settings}
+            status = "The link's run is not kept here; press Run to decode it again."
+            prompt = link.prompt or presets.presets()[0].prompt
+            preset = presets.Preset("", "", prompt, link.model)
+            shown = [*[gr.skip()] * 3, packed(status), gr.skip()]
+            return [*shown, *self.filled(preset, values), (None, status)]
+        trace = self.runs.store.trace(name)
+        step = max(1, min(link.step, len(trace.steps))) if link.step else None
+        model = presets.TOY if trace.model.impl == "scripted" else link.model
+        preset = presets.Preset("", "", trace.prompt, model)
+        filled = self.filled(preset, {**values_of(trace), **link.settings})
+        said = "Opened from a link."
+        return [*self.shown(name, said, step=step), *filled, (name, said)]
+
+    def _linked(self, link: Link) -> str | None:
+        """The kept run of a link; None if neither its run nor its example is there."""
+        for value in (link.run, shelf.BUNDLED + link.example if link.example else ""):
+            try:
+                if value:
+                    return shelf.resolve(self.runs, value)
+            except RunError:
+                continue
+        return None
+
+    def prepare(self, previous: str, prompt: str, model: str, *raw: Any) -> tuple[str, str]:
+        with told():
+            self.runs.stop(previous)
+            values = dict(zip(self.knobs, raw, strict=True))
+            number = self.runs.enqueue(self.runs.prepare(prompt, model, values))
+            ahead = self.runs.ahead(number)
+            status = f"queued, {ahead} before you" if ahead else "starting"
+            return number, packed(status)
+
+    def decode(self, number: str, before: str) -> Iterator[list[Any]]:
+        with told():
+            try:
+                yield from self.updates(number, before)
+            except RunError as error:
+                yield [*[gr.skip()] * 3, packed(str(error)), gr.skip()]
+                raise
+
+    def updates(self, number: str, before: str) -> Iterator[list[Any]]:
+        live = None
+        for update in self.runs.run(number):
+            status = packed(update.status)
+            if update.header is not None:
+                live = views.LiveView(update.header, f"live-{number}", update.text_of)
+                badge = packed(hint(update.header.strategy))
+                yield [live.start(), badge, gr.skip(), status, gr.skip()]
+            elif update.trace is not None:
+                # stopped before the first step: what was shown before comes back
+                name = self.runs.store.keep(update.trace) if update.trace.steps else before
+                yield self.shown(name, update.status, f"live-{number}")
+            elif live is not None and update.steps:
+                yield [live.more(update.steps), *[gr.skip()] * 2, status, gr.skip()]
+            else:
+                yield [*[gr.skip()] * 3, status, gr.skip()]
+            if update.error:
+                raise RunError(update.error)
+
+    def leave(self, number: str, said: tuple[str | None, str]) -> tuple:
+        name, status = said
+        self.runs.leave(number)
+        self.runs.ends(number, within=0.5)
+        # once more: the browser may have passed over them for a last update of the run
+        view = gr.skip() if name is None else views.view(self.runs.store.trace(name), name)
+        return view, packed(status)
+
+    def usable(self, strategy: str, cache: str) -> list[dict]:
+        """Show the knobs that this strategy and this cache have."""
+        chosen = {strategy, cache, "config"}
+        return [
+            gr.update(visible=not chosen.isdisjoint(control.owners))
+            for control in self.controls.values()
+        ]
+
+    def stop(self, number: str) -> str | dict:
+        if not self.runs.stop(number):
+            return packed("nothing is running")
+        # a run that ends at once says so itself; words from here would come after its own
+        is_over = self.runs.ends(number, within=0.5)
+        return gr.skip() if is_over else packed("stopping after this step")
+
+    def estimate(self, *asked: Any) -> str:
+        return packed(self.runs.estimate(*asked))
+
+    def what_if(self, name: str, epsilon: float, gamma: float) -> tuple[str, str]:
+        with told():
+            trace = self.runs.store.trace(name)
+            message, badge = what_if(trace, name, epsilon, gamma)
+            return message, packed(badge or hint(trace.strategy))
+
+    def drag_gamma(self, name: str, epsilon: float, event: gr.EventData) -> tuple:
+        gamma = share(event.v)
+        return gamma, *self.what_if(name, epsilon, gamma)
+
+    def drag_epsilon(self, name: str, gamma: float, event: gr.EventData) -> tuple:
+        epsilon = share(event.v)
+        return epsilon, *self.what_if(name, epsilon, gamma)
+
+    def resync(self, event: gr.EventData) -> str | dict:
+        number = str(event.run).removeprefix("live-")
+        trace = self.runs.so_far(number)
+        return gr.skip() if trace is None else views.view(trace, f"live-{number}", is_live=True)
+
+    def step(self, event: gr.EventData) -> int:
+        """The step that the player came to rest at."""
+        return int(event.step)
+
+    def shown(
+        self, name: str, status: str, was: str = "", step: int | None = None
+    ) -> list[Any]:
+        """Values for player, badge, run id, status and the file to save."""
+        trace = self.runs.store.trace(name)
+        view, badge = views.view(trace, name, was, at=step), packed(hint(trace.strategy))
+        return [view, badge, name, packed(status), self.runs.store.file_of(name)]
+
+    def filled(self, preset: presets.Preset, values: dict[str, Any]) -> list[Any]:
+        """Values for prompt, model and all knobs; a knob that `values` lacks stays as it is."""
+        knobs = [
+            gr.skip()
+            if name not in values
+            else raw_of(self.controls[name], values[name])
+            if name in self.controls
+            else values[name]
+            for name in self.knobs
+        ]
+        return [preset.prompt, preset.model, *knobs]
+
+
+def hint(strategy: Mapping[str, Any]) -> str:
+    """What the sliders do, where the strategy has any.
+
+    >>> hint({"name": "greedy"})
+    'Greedy has no threshold to move.'
+    """
+    symbols = [s for s, knob in (("ε", "epsilon"), ("γ", "gamma")) if knob in strategy]
+    if not symbols:
+        return "Greedy has no threshold to move."
+    movable = " or ".join(symbols)
+    return f"Move {movable}: the recorded steps are judged again at once, without the model."

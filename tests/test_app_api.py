@@ -1,0 +1,113 @@
+"""The named endpoints, called as functions and through gradio_client."""
+
+import gc
+import json
+
+import pytest
+
+from app.api import Api
+from app.presets import EMBEDDED, TOY
+from app.runs import Runs
+from app.store import RunError
+from flash_dllm.trace_json import from_json, to_json
+from tests.app_traces import SlowEngine, rich, toy
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+TOY_KNOBS = {"window_size": 2, "track_size": 1, "search_size": None, "block_length": None}
+
+
+@pytest.fixture(scope="module")
+def api():
+    return Api(Runs())
+
+
+def test_decode_ends_with_the_whole_trace(api):
+    parts = list(
+        api.decode("^", 4, 0.9, 0.8, "flash_verify", "flash", model=TOY, settings=TOY_KNOBS)
+    )
+    last = parts[-1]
+    assert last["is_done"] and [part["is_done"] for part in parts[:-1]] == [False] * (
+        len(parts) - 1
+    )
+    assert last["text"] == "AABB" and last["steps"] == 3
+    assert from_json(last["trace"]).passes == 5
+    assert last["metrics"]["tokens_per_pass"] == 0.8
+
+
+def test_decode_tells_the_text_so_far():
+    runs = Runs()
+    runs._engines[EMBEDDED] = SlowEngine(seed=2, end_share=0, pause=0.06)
+    parts = list(Api(runs).decode("w1", gen_length=24))
+    growing = [part["steps"] for part in parts if part["steps"]]
+    assert growing == sorted(growing) and len(set(growing)) >= 3
+    assert any(part["text"] for part in parts if not part["is_done"])
+
+
+def test_metrics_are_those_of_the_trace(api):
+    found = api.metrics(to_json(toy()))
+    assert (found["tokens"], found["steps"], found["passes"], found["rows"]) == (4, 3, 5, 17)
+    assert found["missed"] == 0 and found["text"] == "AABB" and found["status"] == "finished"
+
+
+def test_rejudge_says_where_the_run_changes(api):
+    found = api.rejudge(to_json(toy()), gamma=0.9)
+    assert found["badge"] == "exact until step 1" and found["first_change"] == 1
+    assert found["tokens_gained"] == -1 and found["accepted"][0] == 1
+    assert api.rejudge(to_json(rich()))["badge"] == "exact"
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda api: api.metrics("{}"), "This is no trace that can be read: "),
+        (lambda api: api.rejudge(to_json(toy()), gamma=2), "gamma"),
+        (lambda api: list(api.decode("")), "The prompt is empty"),
+        (lambda api: list(api.decode("a", strategy="x")), "Strategy must be one of"),
+        (lambda api: list(api.decode("a", settings={"x": 1})), "There is no setting named 'x'"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_a_sentence(api, call, sentence):
+    with pytest.raises(RunError, match=sentence):
+        call(api)
+
+
+@pytest.fixture(scope="module")
+def client():
+    from gradio_client import Client
+
+    from app.serve import launch
+    from app.ui import build
+    from tests.browser_page import free_port
+
+    demo = build(Runs())
+    _, address, _ = launch(demo, "127.0.0.1", free_port(), prevent_thread_lock=True, quiet=True)
+    yield Client(address, verbose=False)
+    demo.close(verbose=False)
+    # gradio leaves its event loop to the collector, which warns: here, where that is let pass
+    gc.collect()
+
+
+def test_only_our_endpoints_are_listed_and_typed(client):
+    listed = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    assert set(listed) == {"/decode", "/rejudge", "/metrics"}
+    names = [p["parameter_name"] for p in listed["/rejudge"]["parameters"]]
+    assert names == ["trace", "epsilon", "gamma"]
+
+
+def test_a_client_streams_a_run_and_judges_it_again(client):
+    job = client.submit(
+        "^", 4, 0.9, 0.8, "flash_verify", "flash", 0, TOY, TOY_KNOBS, api_name="/decode"
+    )
+    last = job.result(timeout=30)
+    assert last["text"] == "AABB"
+    assert client.predict(last["trace"], None, 0.9, api_name="/rejudge")["first_change"] == 1
+    assert client.predict(last["trace"], api_name="/metrics")["passes"] == 5
+
+
+def test_a_client_is_told_what_to_do(client):
+    with pytest.raises(Exception, match="This is no trace that can be read"):
+        client.predict(json.dumps({}), api_name="/metrics")

@@ -1,0 +1,129 @@
+"""Runs side by side: clocks, costs and partings worked out by hand on the toy example."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from app import compare
+from app.compare_view import compare_board, cost_rows
+from app.presets import variants
+from app.real_run import prepare
+from app.runs import Runs
+from tests.app_traces import hostile, rich, toy
+
+
+@pytest.fixture(scope="module")
+def strict():
+    """The toy example at γ = 0.9: the check of 0.85 is refused in step 1."""
+    runs = Runs()
+    return runs.decode(prepare(runs, toy(), 0.9, 0.9))
+
+
+def test_clocks_count_steps_passes_and_rows():
+    """Rows: 5 + (1 + 2), then (1 + 2) + (1 + 1 + 2), then 1 + 1."""
+    assert compare.clock(toy(), "steps") == [1, 2, 3]
+    assert compare.clock(toy(), "passes") == [2, 4, 5]
+    assert compare.clock(toy(), "rows") == [8, 15, 17]
+    assert compare.clock(toy(), "seconds")[-1] == pytest.approx(toy().seconds)
+
+
+def test_an_unknown_clock_is_refused():
+    with pytest.raises(ValueError, match="the clock must be one of steps, passes, rows, seconds"):
+        compare.clock(toy(), "hours")
+
+
+def test_a_position_is_written_when_its_step_ends():
+    assert compare.written_at(toy(), "passes") == [2, 2, 4, 5]
+
+
+def test_a_position_that_was_never_written_has_no_time():
+    stopped = toy().with_steps(toy().steps[:1], "stopped", {})
+    assert compare.written_at(stopped, "steps") == [1, 1, -1, -1]
+
+
+def test_the_cost_of_the_toy_example():
+    cost = compare.cost(toy())
+    assert (cost.tokens, cost.steps, cost.passes, cost.rows) == (4, 3, 5, 17)
+    assert cost.row_layers == 17 * toy().model.n_layers
+    assert cost.tokens_per_pass == 0.8 and cost.verified == 1
+
+
+def test_a_run_compared_with_itself_never_parts():
+    found = compare.parting(toy(), toy())
+    assert (found.step, found.position, found.settings) == (None, None, ())
+    assert found.words == "All steps write the same tokens."
+
+
+def test_two_runs_part_where_gamma_refuses(strict):
+    found = compare.parting(toy(), strict)
+    assert found.step == 1
+    assert found.settings == (("gamma", "0.8", "0.9"),)
+    assert found.words.startswith("In step 1 A writes “A”, “A”:")
+    assert "In step 1 B writes “A”:" in found.words and "below γ = 0.90" in found.words
+
+
+def test_an_audit_is_no_difference(strict):
+    audited = replace(toy(), strategy=toy().strategy | {"audit": True})
+    assert compare.different_settings(toy(), audited) == ()
+
+
+def test_tokens_differ_by_text_and_everything_behind_the_end_is_end():
+    stopped = toy().with_steps(toy().steps[:1], "stopped", {})
+    assert compare.differences(toy(), stopped) == [False, False, True, True]
+    assert compare.differences(toy(), toy()) == [False] * 4
+    longer = replace(toy(), config=toy().config | {"gen_length": 6})
+    assert compare.differences(toy(), longer) == [False] * 6  # both have nothing at the end
+    assert compare.differences(longer, toy()) == [False] * 4
+
+
+def test_different_prompts_compare_by_cost_only():
+    assert "different prompts" in compare.parting(toy(), rich()).words
+    assert compare.differences(toy(), rich()) == [False] * 48
+    assert [row[-1] for row in cost_rows([toy(), rich()], ["A", "B"])] == ["100%", "–"]
+
+
+def test_the_board_has_a_lane_for_each_run_on_one_clock(strict):
+    message = compare_board([toy(), strict], "k", "passes")
+    blocks = {block["id"]: block for block in json.loads(message)["blocks"]}
+    lanes = blocks["lanes"]
+    assert lanes["most"] == max(5, compare.clock(strict, "passes")[-1])
+    assert [lane["at"] for lane in lanes["lanes"]][0] == [2, 2, 4, 5]
+    assert lanes["lanes"][0]["states"] == [2, 3, 6, 2]
+    assert lanes["lanes"][1]["label"] == "B: gamma 0.9"
+    assert blocks["costs"]["rows"][0][:4] == ["A", "4", "3", "5"]
+    assert blocks["progress"]["marks"][0]["y"] == [0, 2, 3, 4]
+
+
+def test_the_strip_marks_differences_twice():
+    stopped = toy().with_steps(toy().steps[:1], "stopped", {})
+    message = compare_board([toy(), stopped], "k")
+    strip = next(b for b in json.loads(message)["blocks"] if b["id"] == "strip")
+    assert strip["marks"][0]["z"] == [[0, 0, 1, 1]]
+    assert strip["marks"][1]["x"] == [2, 3]
+    assert strip["layout"]["yaxis"]["ticktext"] == ["A–B (2 differences)"]
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_two_to_four_runs_are_compared(count):
+    with pytest.raises(ValueError, match=f"two to four runs to compare, got {count}"):
+        compare_board([toy()] * count, "k")
+
+
+def test_texts_are_inert_in_the_board():
+    message = compare_board([hostile(), rich()], "k")
+    assert "<" not in message
+    for block in json.loads(message)["blocks"]:
+        if block["kind"] == "chart":
+            chart = json.dumps([block["marks"], block["layout"]])
+            assert "<img" not in chart and "<b>bold" not in chart
+
+
+def test_the_cost_rows_say_how_much_is_the_same():
+    stopped = toy().with_steps(toy().steps[:1], "stopped", {})
+    assert [row[-1] for row in cost_rows([toy(), stopped], ["A", "B"])] == ["100%", "50%"]
+
+
+def test_variants_answer_the_first_examples_prompt_and_are_recorded():
+    assert len({v.prompt for v in variants()}) == 1
+    assert all(v.trace_path is not None for v in variants())

@@ -1,0 +1,171 @@
+"""The Verify lab's numbers by hand on the toy example, and its rules on a richer run."""
+
+import json
+
+import pytest
+
+from app import lab, real_run
+from app.lab_view import lab_board, missed_rows
+from app.runs import Runs
+from flash_dllm.query import Role, visible_slots
+from flash_dllm.trace import COMMITTED, Verdict
+from tests.app_traces import hostile, rich, toy
+
+
+def block(message: str, name: str) -> dict:
+    return next(b for b in json.loads(message)["blocks"] if b["id"] == name)
+
+
+def test_the_bound_of_one_kept_draft_is_one_minus_its_confidence():
+    found = lab.bound(toy().steps[0], gamma=0.8)
+    assert found.length == 1
+    assert found.exact == pytest.approx(1 - 0.85)
+    assert found.power == pytest.approx(0.2) and found.linear == pytest.approx(0.2)
+
+
+def test_the_bound_of_a_step_that_kept_nothing_is_zero():
+    assert lab.bound(toy().steps[1], gamma=0.8) == lab.Bound(0, 0, 0, 0)
+
+
+def test_the_bounds_stand_in_order_wherever_every_kept_draft_passed_gamma():
+    for step in rich().steps:
+        found = lab.bound(step, 0.5)
+        assert found.exact <= found.power + 1e-12 and found.power <= found.linear + 1e-12
+
+
+def test_the_toy_example_missed_no_chance():
+    """Position 3 was drafted A and written B: refusing it was right."""
+    assert lab.missed(toy()) == []
+
+
+def test_a_missed_chance_is_a_refused_draft_that_came_true():
+    trace = rich()
+    final = dict(pair for step in trace.steps for pair in step.accepted)
+    found = {(item.step, item.position) for item in lab.missed(trace)}
+    assert found
+    for step in trace.steps:
+        for p in step.proposals:
+            was_right = final.get(p.position) == p.draft_token and p.verdict not in COMMITTED
+            assert ((step.index, p.position - trace.prompt_length) in found) == was_right
+    reasons = {item.reason for item in lab.missed(trace)}
+    assert "not_searched" in reasons
+    assert all(item.later >= 1 for item in lab.missed(trace))
+    assert len(missed_rows(trace)) == len(found)
+
+
+def test_who_sees_whom_in_the_toy_examples_first_check():
+    """Columns: prompt, A (sure now), blank 1, draft 1, mask 1, the two other blanks."""
+    seen = lab.visibility(toy(), 1)
+    assert [(c.name, c.group, c.slots) for c in seen.columns] == [
+        ("prompt, 1", "written", (0,)),
+        ("A", "sure", (1,)),
+        ("blank 1", "blanks", (2,)),
+        ("1 A", "draft views", (5,)),
+        ("mask 1", "mask views", (6,)),
+        ("other, 2", "rest", (3, 4)),
+    ]
+    assert [(r.name, r.cells) for r in seen.rows] == [
+        ("sure: A", "121001"),
+        ("draft 1: A", "110201"),
+        ("mask 1", "110021"),
+    ]
+    assert seen.rows[2].why.endswith("or it would only repeat it. It says “A” (c̃ 0.85).")
+
+
+def test_the_second_check_rereads_the_one_tracked_token():
+    seen = lab.visibility(toy(), 2)
+    assert [c.name for c in seen.columns][:2] == ["prompt, 1", "answer, 2"]
+    assert seen.rows[0].name == "1 re-read" and seen.rows[0].cells == "111100"
+
+
+def test_the_last_step_had_nothing_to_check():
+    assert lab.visibility(toy(), 3) is None
+    text = block(lab_board(toy(), "x", 3, None, None), "matrix")["text"]
+    assert text[1].startswith("This step had no verify pass")
+
+
+def test_the_rebuilt_verify_pass_has_the_recorded_size_and_hides_own_drafts():
+    trace = rich()
+    checked = 0
+    for step in trace.steps:
+        query = lab.verify_pass(trace, step.index)
+        record = next((r for r in step.passes if r.kind == "verify"), None)
+        if query is None:
+            assert record is None
+            continue
+        checked += 1
+        assert (query.rows, len(query.predict)) == (record.rows, record.predicted)
+        count = len(query.predict)
+        for row in query.predict:
+            own_draft = query.slots[row] - count
+            assert Role(query.roles[row]) is Role.MASK_VIEW
+            assert own_draft not in visible_slots(query, row)
+        lab.visibility(trace, step.index)
+    assert checked > 3
+
+
+def test_points_of_the_plane_are_the_checked_drafts():
+    assert [(i, p.confidence, p.verify_confidence) for i, p in lab.pairs(toy().steps)] == [
+        (1, 0.70, 0.85),
+        (2, 0.55, 0.70),
+    ]
+    assert all(p.rank != 0 for _, p in lab.pairs(rich().steps))
+
+
+def test_gamma_above_the_check_refuses_it_and_the_badge_says_how_far_that_is_known():
+    message = lab_board(toy(), "x", 1, None, 0.9)
+    assert block(message, "badge")["badge"] == "exact until step 1"
+    ladder = block(message, "ladder")
+    assert ladder["marks"][0]["marker"]["color"] == ["@direct-cell", "@unsure-cell"]
+    assert ladder["lines"][1] == {
+        "axis": "y", "value": 0.9, "name": "γ", "colour": "gamma", "drag": "gamma"
+    }  # fmt: skip
+    assert "below γ = 0.90" in block(message, "say")["text"][0]
+    assert block(message, "bound")["bars"][0]["value"] == 0
+
+
+def test_a_step_behind_the_change_says_that_only_a_run_knows():
+    message = lab_board(toy(), "x", 3, None, 0.9)
+    assert "only a real run knows" in block(message, "say")["text"][0]
+
+
+def test_the_plane_draws_epsilon_upright_and_gamma_across():
+    lines = block(lab_board(toy(), "x", 1, 0.75, 0.6), "plane")["lines"]
+    assert [(line["axis"], line["value"], line["drag"]) for line in lines] == [
+        ("x", 0.75, "epsilon"),
+        ("y", 0.6, "gamma"),
+    ]
+
+
+@pytest.mark.parametrize("step", [0, 4])
+def test_a_step_that_the_run_does_not_have_is_refused(step):
+    with pytest.raises(ValueError, match=f"step must lie between 1 and 3, got {step}"):
+        lab_board(toy(), "x", step, None, None)
+
+
+def test_token_texts_never_act_as_markup_in_a_board():
+    for step in range(1, len(hostile().steps) + 1):
+        message = lab_board(hostile(), "x", step, None, None)
+        assert "<" not in message
+        ladder = block(message, "ladder")
+        chart = json.dumps([ladder["marks"], ladder["layout"]])
+        assert "<img" not in chart and "<b>bold" not in chart
+
+
+def test_a_what_if_is_confirmed_by_the_real_run():
+    runs = Runs()
+    toy_trace = runs.store.trace(runs.store.keep(toy()))
+    real = runs.decode(real_run.prepare(runs, toy_trace, 0.9, 0.9))
+    assert real.strategy["gamma"] == 0.9
+    words = real_run.verdict(toy_trace, real, 0.9, 0.9)
+    assert "The what-if held for all 1 step that it knew; the first other step is 1." in words
+    same = runs.decode(real_run.prepare(runs, toy_trace, 0.9, 0.81))
+    assert "The same as recorded, as the what-if said." in real_run.verdict(
+        toy_trace, same, 0.9, 0.81
+    )
+
+
+def test_a_refused_draft_in_the_lab_is_named_by_its_reason():
+    words = {row[4].split(":")[0] for row in missed_rows(rich())}
+    assert words <= {"refused", "behind the stop", "not checked"}
+    assert any(p.verdict is Verdict.MISMATCH for s in rich().steps for p in s.proposals)
