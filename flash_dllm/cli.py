@@ -45,16 +45,9 @@ def number_or_word(text: str) -> int | str:
         return text
 
 
-def parser() -> argparse.ArgumentParser:
-    """All options; defaults come from the model's preset."""
-    cli = OneLineParser(
-        prog="python -m flash_dllm",
-        description="Decode a prompt with a masked diffusion language model.",
-        epilog="Options that are left out take the value of the model's preset.",
-        allow_abbrev=False,
-    )
+def add_decoder_options(cli: argparse.ArgumentParser) -> None:
+    """Model, strategy, cache and their knobs: the same words in every command."""
     add = cli.add_argument
-    add("prompt", nargs="?", help="the question; the model's chat template is put around it")
     add("--model", metavar="DIR", help="checkpoint folder (default: the embedded model)")
     add("--strategy", metavar="NAME", help=", ".join(STRATEGIES))
     add("--cache", metavar="NAME", help=", ".join(CACHES))
@@ -76,6 +69,19 @@ def parser() -> argparse.ArgumentParser:
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
     add("--no-graphs", action="store_true", help="run without CUDA graphs")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options; defaults come from the model's preset."""
+    cli = OneLineParser(
+        prog="python -m flash_dllm",
+        description="Decode a prompt with a masked diffusion language model.",
+        epilog="Options that are left out take the value of the model's preset.",
+        allow_abbrev=False,
+    )
+    add = cli.add_argument
+    add("prompt", nargs="?", help="the question; the model's chat template is put around it")
+    add_decoder_options(cli)
     add("--raw", action="store_true", help="plain text: no chat template")
     add("--trace", metavar="FILE", help="save the run as JSON")
     add("--html", metavar="FILE", help="save the run as an animated figure")
@@ -129,9 +135,11 @@ def print_list(as_json: bool) -> None:
         print(f"{shelf}: {', '.join(names)}")
 
 
-def settings_of(options: argparse.Namespace, preset: dict[str, Any]) -> Settings:
-    """The preset with this command line's options on top."""
-    given = {knob: getattr(options, option) for option, knob in KNOBS.items()}
+def settings_of(
+    options: argparse.Namespace, preset: dict[str, Any], **given: Any
+) -> Settings:
+    """The preset with this command line's options on top, and knobs that the command fixes."""
+    given |= {knob: getattr(options, option) for option, knob in KNOBS.items()}
     return from_preset(preset, given)
 
 

@@ -21,6 +21,11 @@ RULES = {
     "flash_dllm/workspace.py": {"flash_dllm", "numpy", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
+    # measuring: statistics and progress bars are libraries', plain files are the standard library's
+    "flash_dllm/evaluate.py": {"flash_dllm", "tqdm"},
+    "flash_dllm/evaluation/statistics.py": {"scipy"},
+    "flash_dllm/evaluation/public_sets.py": {"flash_dllm", "datasets"},
+    "flash_dllm/evaluation/run.py": {"flash_dllm", "torch"},
     "flash_dllm": {"flash_dllm"},
     "kernels": {"kernels", "torch", "triton"},
     "app/ui.py": {"app", "flash_dllm", "gradio"},
