@@ -23,6 +23,10 @@ RULES = {
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
     # measuring: statistics and progress bars are libraries', plain files are the standard library's
     "flash_dllm/evaluate.py": {"flash_dllm", "tqdm"},
+    "flash_dllm/harness.py": {"flash_dllm", "lm_eval"},
+    "flash_dllm/evaluation/harness_model.py": {"flash_dllm", "lm_eval", "tqdm"},
+    "flash_dllm/evaluation/harness_tasks": {"flash_dllm", "datasets"},
+    "flash_dllm/evaluation/likelihood.py": {"flash_dllm", "torch"},
     "flash_dllm/evaluation/statistics.py": {"scipy"},
     "flash_dllm/evaluation/public_sets.py": {"flash_dllm", "datasets"},
     "flash_dllm/evaluation/run.py": {"flash_dllm", "torch"},
