@@ -23,6 +23,10 @@ RULES = {
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
     # measuring: statistics and progress bars are libraries', plain files are the standard library's
     "flash_dllm/evaluate.py": {"flash_dllm", "tqdm"},
+    "flash_dllm/sweep.py": {"flash_dllm", "tqdm"},
+    "flash_dllm/evaluation/sweep_file.py": {"flash_dllm", "yaml"},
+    "flash_dllm/evaluation/study.py": {"flash_dllm", "optuna", "sqlalchemy"},
+    "flash_dllm/evaluation/workers.py": {"ray", "torch"},
     "flash_dllm/harness.py": {"flash_dllm", "lm_eval"},
     "flash_dllm/evaluation/harness_model.py": {"flash_dllm", "lm_eval", "tqdm"},
     "flash_dllm/evaluation/harness_tasks": {"flash_dllm", "datasets"},
