@@ -23,6 +23,8 @@ RULES = {
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "rich", "app"},
     # measuring: statistics and progress bars are libraries', plain files are the standard library's
     "flash_dllm/evaluate.py": {"flash_dllm", "tqdm"},
+    "flash_dllm/report.py": {"flash_dllm", "tqdm"},
+    "flash_dllm/evaluation/report_page.py": {"flash_dllm", "plotly"},
     "flash_dllm/sweep.py": {"flash_dllm", "tqdm"},
     "flash_dllm/evaluation/sweep_file.py": {"flash_dllm", "yaml"},
     "flash_dllm/evaluation/study.py": {"flash_dllm", "optuna", "sqlalchemy"},
