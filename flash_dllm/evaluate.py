@@ -34,6 +34,8 @@ def parser() -> OneLineParser:
     add("--data", type=Path, metavar="PATH", help="file or folder of a public set; without it "
         "the package datasets downloads it")  # fmt: skip
     add("--traces", action="store_true", help="keep the trace of each item")
+    add("--profile", action="store_true", help="also profile the first batch: trace and times of "
+        "each pass, in DIR/profile")  # fmt: skip
     add("--workers", type=int, default=WORKERS, metavar="N", help="code answers run at a time")
     add("--allow-unsandboxed", action="store_true", help="run code answers without bubblewrap: "
         "model-written code then has your rights")  # fmt: skip
@@ -77,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.allow_unsandboxed,
         )
         summary = _with_progress(engine, plan, options.output)
+        if options.profile:
+            print(_profiled(engine, plan, options.output / "profile"))
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         complain(error)
         return 2
@@ -107,6 +111,22 @@ def _with_progress(engine: Any, plan: Plan, folder: Path) -> dict[str, Any]:
     finally:
         if bar is not None:
             bar.close()
+
+
+def _profiled(engine: Any, plan: Plan, folder: Path) -> str:
+    """Profile the first batch apart from the measured run; a table in words."""
+    from flash_dllm.evaluation.measurement import fitting
+    from flash_dllm.evaluation.profile import profile, summary
+
+    prompts = [engine.encode(item.prompt, plan.raw) for item in plan.items]
+    _, prompts = fitting(engine, plan.items, prompts, plan.settings.config)
+    passes = profile(engine, prompts[: plan.batch_size], plan.settings, folder)
+    lines = [
+        f"{kind} ({facts.pop('passes'):.0f} passes), median ms: "
+        + ", ".join(f"{name} {value:.2f}" for name, value in facts.items())
+        for kind, facts in summary(passes).items()
+    ]
+    return "\n".join([*lines, str(folder)])
 
 
 if __name__ == "__main__":

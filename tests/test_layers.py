@@ -35,6 +35,7 @@ RULES = {
     "flash_dllm/evaluation/likelihood.py": {"flash_dllm", "torch"},
     "flash_dllm/evaluation/statistics.py": {"scipy"},
     "flash_dllm/evaluation/public_sets.py": {"flash_dllm", "datasets"},
+    "flash_dllm/evaluation/profile.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/evaluation/run.py": {"flash_dllm", "torch"},
     "flash_dllm": {"flash_dllm"},
     "kernels": {"kernels", "torch", "triton"},
