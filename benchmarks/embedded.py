@@ -2,8 +2,8 @@
 
 Greedy without a cache, confidence decoding and Flash-Verify (the model's preset) at batch 1 and 32,
 on held-out word problems and algebra: tokens a second, beside the accuracy of the same run. Rows
-go to results/embedded.csv. Tokens are those before the end token; the time is that of the whole
-decode, admission included, after a warm-up round that compiles kernels and captures graphs.
+go to results/embedded.csv. Tokens are those before the end token; time is that of the whole decode,
+admission included, after one warm-up round that compiles kernels and captures graphs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from benchmarks.timing import Table, versions  # noqa: E402
 from flash_dllm.caches import CachePolicy, FlashCache, NoCache  # noqa: E402
 from flash_dllm.decoder import decode_batch  # noqa: E402
 from flash_dllm.engine import ModelEngine  # noqa: E402
+from flash_dllm.evaluation.item import Item  # noqa: E402
+from flash_dllm.evaluation.scoring import is_correct  # noqa: E402
 from flash_dllm.models import load_model  # noqa: E402
 from flash_dllm.settings import Settings, from_preset  # noqa: E402
 from flash_dllm.strategies import Confidence, DecodingStrategy, Greedy  # noqa: E402
-from training.generators.item import Item  # noqa: E402
-from training.scoring import is_correct  # noqa: E402
 
 DOMAINS = ("word", "algebra")
 

@@ -74,22 +74,11 @@ def key_and_value(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def parser() -> argparse.ArgumentParser:
-    """All options; defaults come from the model's preset."""
-    cli = OneLineParser(
-        prog="python -m flash_dllm",
-        description="Decode a prompt with a masked diffusion language model.",
-        epilog="Options that are left out take the value of the model's preset.",
-        allow_abbrev=False,
-    )
+def add_decoder_options(cli: argparse.ArgumentParser) -> None:
+    """Model, strategy, cache and their knobs: the same words in every command."""
     add = cli.add_argument
-    add("prompt", nargs="?", help="the question; the model's chat template is put around it")
     add("--model", metavar="NAME", help="checkpoint folder or hub name, owner/model (default: "
         "the embedded model)")  # fmt: skip
-    add("--revision", metavar="REV", help="branch, tag or commit of a hub name")
-    add("--offline", action="store_true", help="hub names: read the local cache only")
-    add("--override", action="append", default=[], metavar="KEY=VALUE", type=key_and_value,
-        help="a key that config.json lacks or has wrong; may be repeated")  # fmt: skip
     add("--strategy", metavar="NAME", help=", ".join(STRATEGIES))
     add("--cache", metavar="NAME", help=", ".join(CACHES))
     add("--epsilon", type=float, metavar="ε", help="commit drafts at least this sure")
@@ -110,6 +99,23 @@ def parser() -> argparse.ArgumentParser:
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
     add("--no-graphs", action="store_true", help="run without CUDA graphs")
+
+
+def parser() -> argparse.ArgumentParser:
+    """All options; defaults come from the model's preset."""
+    cli = OneLineParser(
+        prog="python -m flash_dllm",
+        description="Decode a prompt with a masked diffusion language model.",
+        epilog="Options that are left out take the value of the model's preset.",
+        allow_abbrev=False,
+    )
+    add = cli.add_argument
+    add("prompt", nargs="?", help="the question; the model's chat template is put around it")
+    add_decoder_options(cli)
+    add("--revision", metavar="REV", help="branch, tag or commit of a hub name")
+    add("--offline", action="store_true", help="hub names: read the local cache only")
+    add("--override", action="append", default=[], metavar="KEY=VALUE", type=key_and_value,
+        help="a key that config.json lacks or has wrong; may be repeated")  # fmt: skip
     add("--quantize", default="none", choices=QUANTIZATIONS, help="8-bit weights (torchao)")
     add("--preset", metavar="NAME", help="the model's settings to start from; --list names them")
     add("--prompts", metavar="FILE", help='many prompts instead of one: {"prompt": …} a line')
@@ -194,9 +200,11 @@ def print_list(as_json: bool) -> None:
             print(f"{shelf}: {', '.join(names)}")
 
 
-def settings_of(options: argparse.Namespace, preset: dict[str, Any]) -> Settings:
-    """The preset with this command line's options on top."""
-    given = {knob: getattr(options, option) for option, knob in KNOBS.items()}
+def settings_of(
+    options: argparse.Namespace, preset: dict[str, Any], **given: Any
+) -> Settings:
+    """The preset with this command line's options on top, and knobs that the command fixes."""
+    given |= {knob: getattr(options, option) for option, knob in KNOBS.items()}
     return from_preset(preset, given)
 
 

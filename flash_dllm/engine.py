@@ -245,6 +245,14 @@ class ModelSession:
             start = end
         return predictions
 
+    def logits(self, queries: Asked) -> Tensor:
+        """Logits [P, V] of all predicted rows, query after query: one pass without a choice.
+
+        For likelihoods (`evaluation/likelihood.py`); decoding never moves logits off the device.
+        """
+        packed = self._space.free.fill(queries, self._space.cache.table)
+        return self._model.forward(packed, self._space.cache)[0]
+
     def launch(self, queries: Asked, alternatives: int) -> tuple[Tensor, PassSizes]:
         """Start a pass without waiting for it; (what `choose` delivers, sizes it was run with).
 

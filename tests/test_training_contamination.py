@@ -102,6 +102,8 @@ def evaluation_literals(source: str) -> list[str]:
 def evaluation_imports(source: str) -> list[str]:
     """Imports of the modules that may read evaluation files."""
     modules = {f"training.{name.removesuffix('.py')}" for name in MAY_READ_EVALUATION}
+    modules |= {f"flash_dllm.evaluation.{name}" for name in ("public_sets", "tasks", "run")}
+    modules |= {"flash_dllm.evaluate"}
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -129,3 +131,4 @@ def test_the_scan_finds_what_it_looks_for():
     assert evaluation_literals("def f():\n    '''Not EVAL_ONLY_ files.'''") == []
     assert evaluation_imports("from training import contamination") != []
     assert evaluation_imports("import training.evaluate") != []
+    assert evaluation_imports("from flash_dllm.evaluation import public_sets") != []

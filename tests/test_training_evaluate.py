@@ -11,14 +11,7 @@ import pytest
 from flash_dllm.caches.none import NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
-from flash_dllm.settings import Settings, from_preset
-from flash_dllm.strategies.confidence import Confidence
-from flash_dllm.strategies.flash_verify import FlashVerify
-from flash_dllm.trace import Proposal, StepTrace, StopReason, Verdict
-from tests.random_model import ROOT
-from training import evaluate, sweep_preset
-from training.generators.item import Item
-from training.measurement import (
+from flash_dllm.evaluation.measurement import (
     Decoded,
     Run,
     Spread,
@@ -28,7 +21,14 @@ from training.measurement import (
     fitting,
     read_items,
 )
-from training.statistics import mcnemar_p, paired_difference, wilson_interval
+from flash_dllm.evaluation.statistics import mcnemar_p, paired_difference, wilson_interval
+from flash_dllm.settings import Settings, from_preset
+from flash_dllm.strategies.confidence import Confidence
+from flash_dllm.strategies.flash_verify import FlashVerify
+from flash_dllm.trace import Proposal, StepTrace, StopReason, Verdict
+from tests.random_model import ROOT
+from training import evaluate, sweep_preset
+from training.generators.item import Item
 
 TASKS = ROOT / "assets" / "tasks"
 
@@ -283,7 +283,7 @@ def test_preset_builds_the_settings_again():
 def test_each_different_answer_is_scored_once(monkeypatch):
     asked: list[str] = []
 
-    def counting(items, texts, workers):
+    def counting(items, texts, workers, allow_unsandboxed):
         asked.extend(texts)
         return [text == item.gold for item, text in zip(items, texts, strict=True)]
 

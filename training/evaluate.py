@@ -7,7 +7,7 @@
 Writes one JSON line per item and a summary beside it (`verify.summary.json`), prints a table. The
 domains gsm8k and svamp are GSM8K's test set and SVAMP, read from `--data`; they are for evaluation
 only, and no training module may import this one. Scoring runs code that the model wrote
-(`training/scoring.py` says with which limits).
+(`flash_dllm/evaluation/sandbox.py` says with which limits).
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import argparse
 import gc
 import json
 import logging
-import lzma
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,13 +26,8 @@ from tqdm import tqdm
 from flash_dllm.acceptance import ACCEPTANCES, ORDERS
 from flash_dllm.caches import CACHES
 from flash_dllm.config import DecodeConfig
-from flash_dllm.models import DTYPES, load_model
-from flash_dllm.settings import Settings, build
-from flash_dllm.strategies import STRATEGIES
-from training import sources
-from training.generators import DOMAINS
-from training.generators.item import Item
-from training.measurement import (
+from flash_dllm.evaluation.item import Item
+from flash_dllm.evaluation.measurement import (
     Run,
     Summary,
     by_domain,
@@ -43,39 +37,16 @@ from training.measurement import (
     read_items,
     versions,
 )
-from training.scoring import WORKERS, are_correct
+from flash_dllm.evaluation.public_sets import read_public_set
+from flash_dllm.evaluation.scoring import WORKERS, are_correct
+from flash_dllm.models import DTYPES, load_model
+from flash_dllm.settings import Settings, build
+from flash_dllm.strategies import STRATEGIES
+from training.generators import DOMAINS
 
 log = logging.getLogger(__name__)
 
-
-def gsm8k_test(data: Path, limit: int | None = None) -> list[Item]:
-    """GSM8K's test questions. Raises FileNotFoundError in one sentence."""
-    with _opened(data / "gsm8k" / "EVAL_ONLY_test.jsonl.xz") as lines:
-        rows = [json.loads(line) for line in lines][:limit]
-    return [
-        _word_item("gsm8k", number, row["question"], row["answer"].rsplit("####", 1)[1])
-        for number, row in enumerate(rows)
-    ]
-
-
-def svamp(data: Path, limit: int | None = None) -> list[Item]:
-    """SVAMP: body and question as one prompt. Raises FileNotFoundError in one sentence."""
-    with _opened(data / "svamp" / "SVAMP.json.xz") as file:
-        rows = json.load(file)[:limit]
-    items = []
-    for number, row in enumerate(rows):
-        body = row["Body"].strip()
-        # some bodies end without a mark, and the question would run on
-        joined = body if body.endswith((".", ",", "?", "!")) else f"{body}."
-        prompt = f"{joined} {row['Question']}"
-        items.append(_word_item("svamp", number, prompt, str(round(row["Answer"]))))
-    return items
-
-
-PUBLIC_SETS: dict[str, Callable[[Path, int | None], list[Item]]] = {
-    "gsm8k": gsm8k_test,
-    "svamp": svamp,
-}
+PUBLIC_DOMAINS = ("gsm8k", "svamp")
 
 
 def load_items(
@@ -87,27 +58,23 @@ def load_items(
     """
     items: list[Item] = []
     for domain in domains:
-        if domain in PUBLIC_SETS:
+        if domain in PUBLIC_DOMAINS:
             if data is None:
                 raise ValueError(f"domain {domain} needs --data, the folder that holds {domain}/")
-            items += PUBLIC_SETS[domain](data, limit)
+            items += read_public_set(domain, data)[:limit]
         elif domain in DOMAINS:
             items += read_items(tasks, domain, limit)
         else:
-            known = ", ".join([*sorted(DOMAINS), *PUBLIC_SETS])
+            known = ", ".join([*sorted(DOMAINS), *PUBLIC_DOMAINS])
             raise ValueError(f"domains must be among {known}, got {domain!r}")
     return items
 
 
 def score(items: Sequence[Item], run: Run, workers: int = WORKERS) -> list[bool]:
-    """Whether each answer is right; the public sets are scored as word problems."""
-    scored = [
-        Item("word", item.family, item.specification, item.prompt, item.answer, item.gold)
-        if item.domain in PUBLIC_SETS
-        else item
-        for item in items
-    ]
-    return are_correct(scored, [decoded.text for decoded in run.decoded], workers)
+    """Whether each answer is right."""
+    return are_correct(
+        items, [decoded.text for decoded in run.decoded], workers, allow_unsandboxed=True
+    )
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
@@ -252,21 +219,6 @@ def main() -> None:
 
 def _refresh(text: str) -> str | int:
     return int(text) if text.isdigit() else text
-
-
-def _word_item(name: str, number: int, question: str, gold: str) -> Item:
-    # the same plain quotes and dashes as in training
-    prompt = sources.plain_text(question)
-    specification = f"{name}/{number}"
-    return Item(name, name, specification, prompt, "", gold.strip().replace(",", ""))
-
-
-def _opened(path: Path):
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"no {path}: --data must be a folder that holds {path.parent.name}/"
-        )
-    return lzma.open(path, "rt", encoding="utf-8")
 
 
 if __name__ == "__main__":

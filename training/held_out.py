@@ -16,6 +16,7 @@ from collections import defaultdict
 from dataclasses import asdict
 from itertools import count as count_up
 from pathlib import Path
+from typing import Any
 
 from training.generators import DOMAINS
 from training.generators.item import Item, is_held_out
@@ -78,6 +79,11 @@ def _take_turns(by_family: dict[str, list[Item]], count: int) -> list[Item]:
     raise AssertionError("unreachable: count_up never ends")
 
 
+def _row(item: Item) -> dict[str, Any]:
+    """The item as a line; own items have no stub."""
+    return {key: value for key, value in asdict(item).items() if key != "stub"}
+
+
 def main() -> None:
     """Write `<domain>.jsonl` for every domain."""
     parser = argparse.ArgumentParser(description="write the held-out evaluation items")
@@ -95,7 +101,7 @@ def main() -> None:
             excluded = frozenset(json.loads(line)["specification"] for line in lines)
         items = held_out_items(domain, arguments.count, arguments.seed, excluded)
         path = arguments.output / f"{domain}.jsonl"
-        path.write_text("".join(json.dumps(asdict(item)) + "\n" for item in items))
+        path.write_text("".join(json.dumps(_row(item)) + "\n" for item in items))
         print(f"{path}: {len(items)} items, {len({item.family for item in items})} families")
 
 

@@ -16,6 +16,7 @@ import sysconfig
 import textwrap
 from pathlib import Path
 
+from flash_dllm.evaluation.wording import plain_characters, plain_text
 from training.generators.item import Item
 
 EXCLUDED_PATH = Path(__file__).with_name("excluded.json")
@@ -46,7 +47,7 @@ def gsm8k_items(data: Path) -> list[Item]:
     for number, row in enumerate(_rows(data / "gsm8k" / "train.jsonl.xz")):
         steps = _MARKS.sub("", row["answer"]).strip()
         gold = steps.rsplit("####", 1)[1].strip().replace(",", "")
-        steps = _EQUATION.sub(_space_operators, _ascii(steps))
+        steps = _EQUATION.sub(_space_operators, plain_characters(steps))
         items.append(
             Item(
                 "word",
@@ -75,7 +76,8 @@ def mbpp_items(data: Path) -> list[Item]:
         prompt = f"{plain_text(row['text'])}\n{row['test_list'][0]}"
         specification = f"mbpp/train/{row['task_id']}"
         tests = tuple(row["test_list"])
-        items.append(Item("code", "mbpp", specification, prompt, _ascii(code), tests=tests))
+        answer = plain_characters(code)
+        items.append(Item("code", "mbpp", specification, prompt, answer, tests=tests))
     return _kept(items)
 
 
@@ -153,31 +155,3 @@ def _rows(path: Path) -> list[dict]:
 def _kept(items: list[Item]) -> list[Item]:
     excluded = excluded_hashes()
     return [item for item in items if text_hash(item.prompt) not in excluded]
-
-
-def _ascii(text: str) -> str:
-    """Typographic quotes, dashes and spaces in their plain form; all else unchanged."""
-    return text.translate(_PLAIN)
-
-
-def plain_text(text: str) -> str:
-    return re.sub(r"[ \t]+", " ", _ascii(text)).replace("\r", "").strip()
-
-
-_PLAIN = str.maketrans(
-    {
-        "\u2018": "'",
-        "\u2019": "'",
-        "\u201c": '"',
-        "\u201d": '"',
-        "\u2013": "-",
-        "\u2014": "-",
-        "\u2212": "-",
-        "\u2026": "...",
-        "\u00a0": " ",
-        "\u2009": " ",
-        "\u00d7": "*",
-        "\u00f7": "/",
-        "\u200b": None,
-    }
-)

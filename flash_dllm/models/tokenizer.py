@@ -126,6 +126,21 @@ class Tokenizer:
                 ids += self._plain(_PLACE.sub(shown, part))
         return ids
 
+    def render(self, messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """A conversation in the chat template, as text. Raises ValueError without a template."""
+        if self._tokenizer.chat_template is None:
+            raise ValueError("this checkpoint has no chat template; leave the template out")
+        return self._tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=add_generation_prompt
+        )
+
+    def encode_rendered(self, text: str) -> list[int]:
+        """Ids of text in which special tokens are meant as such: what `render` made.
+
+        Whoever puts foreign text into it trusts that text.
+        """
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
     def _plain(self, text: str) -> list[int]:
         return self._tokenizer.encode(
             text, add_special_tokens=False, split_special_tokens=True

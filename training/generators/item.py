@@ -1,35 +1,14 @@
-"""One training or evaluation item, and the rule that decides which specifications are held out."""
+"""The rule that decides which specifications are held out; the item itself is the library's."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+
+from flash_dllm.evaluation.item import Item
+
+__all__ = ["HELD_OUT_PERCENT", "Item", "is_held_out"]
 
 HELD_OUT_PERCENT = 2
-
-
-@dataclass(frozen=True)
-class Item:
-    """A prompt with an answer that a program can check.
-
-    domain         "word", "algebra", "code" or "story"
-    family         which generator inside the domain
-    specification  what is asked, without its wording: the split key (numbers and structure of a
-                   word problem, the function and its constants for code, …)
-    prompt         the user's turn, plain text
-    answer         one good assistant turn, plain text
-    gold           the exact answer: the integer after `####`, the content of `\\boxed{}`, the word
-                   that answers the story's question; "" for code
-    tests          code only: three `assert …` lines that a right answer passes
-    """
-
-    domain: str
-    family: str
-    specification: str
-    prompt: str
-    answer: str
-    gold: str = ""
-    tests: tuple[str, ...] = ()
 
 
 def is_held_out(specification: str) -> bool:

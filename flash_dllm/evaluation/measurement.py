@@ -1,7 +1,7 @@
-"""Decode held-out items with one choice of settings and count what it took; scoring comes on top.
+"""Decode items with one choice of settings and count what it took; scoring comes on top.
 
-`evaluate.py` and `sweep_preset.py` share this file. It decodes with the library's own loop and
-reads no evaluation file but the procedural ones of `held_out.py`.
+It decodes with the library's own loop and reads no evaluation file but the procedural ones of
+`assets/tasks`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch_steps, finish_trace, start_trace
 from flash_dllm.engine_protocol import Engine
+from flash_dllm.evaluation.item import Item
+from flash_dllm.evaluation.statistics import wilson_interval
 from flash_dllm.settings import Settings
 from flash_dllm.trace import COMMITTED, StepTrace, Verdict
-from training.generators.item import Item
-from training.statistics import wilson_interval
 
 # data.md section 4: drafts that are neither hopeless nor sure are what verification is for
 UNSURE_LOW, UNSURE_HIGH = 0.3, 0.9
@@ -158,6 +159,39 @@ def fitting(
     return [item for item, _ in kept], [ids for _, ids in kept]
 
 
+def finished(
+    engine: Engine,
+    prompts: Sequence[Sequence[int]],
+    settings: Settings,
+    batch_size: int,
+    watch: Callable[[StepTrace], StepTrace] = lambda step: step,
+) -> Iterator[tuple[int, list[StepTrace]]]:
+    """Decode all prompts, `batch_size` at a time; (number of the prompt, its steps) as they end.
+
+    watch  sees every step as it comes and returns what is kept of it
+    Errors as in `decode_steps`.
+    """
+    # neighbours of equal length leave few padded keys
+    order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number]))
+    ends = engine.info.eos_token_ids
+    canvases = [Canvas.start(prompts[number], settings.config, ends) for number in order]
+    steps: list[list[StepTrace]] = [[] for _ in order]
+    for place, step in decode_batch_steps(
+        engine,
+        [prompts[number] for number in order],
+        settings.strategy,
+        settings.cache,
+        settings.config,
+        batch_size,
+    ):
+        canvases[place] = canvases[place].commit(step.accepted)
+        steps[place].append(watch(step))
+        if canvases[place].is_finished:
+            yield order[place], steps[place]
+            # what is done needs no memory any more
+            steps[place] = []
+
+
 def decode_items(
     engine: Engine,
     items: Sequence[Item],
@@ -170,19 +204,18 @@ def decode_items(
 
     Errors as in `decode_steps`.
     """
-    # neighbours of equal length leave few padded keys
-    order = sorted(range(len(items)), key=lambda number: -len(prompts[number]))
-    steps: list[list[StepTrace]] = [[] for _ in items]
     spread = Spread()
+    steps: list[list[StepTrace]] = [[] for _ in items]
+
+    def watch(step: StepTrace) -> StepTrace:
+        spread.add(step)
+        on_step()
+        return slim(step)
+
     started = time.perf_counter()
-    sorted_prompts = [prompts[number] for number in order]
-    with _no_garbage_collection():
-        for place, step in decode_batch_steps(
-            engine, sorted_prompts, settings.strategy, settings.cache, settings.config, batch_size
-        ):
-            spread.add(step)
-            steps[order[place]].append(_slim(step))
-            on_step()
+    with no_garbage_collection():
+        for number, record in finished(engine, prompts, settings, batch_size, watch):
+            steps[number] = record
     seconds = time.perf_counter() - started
     decoded = []
     for item, ids, record in zip(items, prompts, steps, strict=True):
@@ -241,14 +274,14 @@ def versions() -> dict[str, str]:
     return found
 
 
-def _slim(step: StepTrace) -> StepTrace:
+def slim(step: StepTrace) -> StepTrace:
     """The step without what the counts do not need: memory for hundreds of items."""
     committed = tuple(p for p in step.proposals if p.verdict in COMMITTED)
     return replace(step, proposals=committed, attention=(), window=())
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Decoding makes millions of small objects and no cycles; walking them takes a third of the
     host's time."""
     was_enabled = gc.isenabled()

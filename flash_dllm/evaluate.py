@@ -1,0 +1,133 @@
+"""Measure one decoder on one task: python -m flash_dllm.evaluate --task word --output DIR …"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from flash_dllm.cli import OneLineParser, add_decoder_options, complain, settings_of
+from flash_dllm.evaluation.run import Plan, measure
+from flash_dllm.evaluation.sandbox import WORKERS
+from flash_dllm.evaluation.tasks import ASSETS, TASKS, load_task
+from flash_dllm.models import load_model, load_preset
+
+
+def parser() -> OneLineParser:
+    """All options; those of the decoder take the model's preset where they are left out."""
+    cli = OneLineParser(
+        prog="python -m flash_dllm.evaluate",
+        description="Accuracy and cost of one decoder on one task.",
+        epilog="A folder that holds a part of the same run is gone on with.",
+        allow_abbrev=False,
+    )
+    add = cli.add_argument
+    add("--task", required=True, metavar="NAME", help=", ".join(TASKS))
+    add("--output", required=True, type=Path, metavar="DIR", help="folder of the results")
+    add("--limit", type=int, metavar="N", help="only the first N items")
+    add("--batch", type=int, default=1, metavar="B", help="sequences at a time")
+    add_decoder_options(cli)
+    add("--raw", action="store_true", help="prompts as plain text: no chat template")
+    add("--tasks", type=Path, default=ASSETS, metavar="DIR", help="folder of the own task sets")
+    add("--data", type=Path, metavar="PATH", help="file or folder of a public set; without it "
+        "the package datasets downloads it")  # fmt: skip
+    add("--traces", action="store_true", help="keep the trace of each item")
+    add("--profile", action="store_true", help="also profile the first batch: trace and times of "
+        "each pass, in DIR/profile")  # fmt: skip
+    add("--workers", type=int, default=WORKERS, metavar="N", help="code answers run at a time")
+    add("--allow-unsandboxed", action="store_true", help="run code answers without bubblewrap: "
+        "model-written code then has your rights")  # fmt: skip
+    return cli
+
+
+def line_of(summary: dict[str, Any]) -> str:
+    """A summary in one line."""
+    low, high = summary["accuracy_ci95"]
+    return (
+        f"{summary['task']}: {100 * summary['accuracy']:.1f} % of {summary['items']} items right "
+        f"(95 % interval {100 * low:.1f} to {100 * high:.1f}), "
+        f"{summary['tokens_per_step']:.2f} tokens/step, "
+        f"{summary['tokens_per_pass']:.2f} tokens/pass, "
+        f"{summary['tokens_per_second']:.1f} tokens/s at batch "
+        f"{summary['settings']['batch_size']}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0; 2 with one sentence on standard error; 130 when stopped."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    options = parser().parse_args(arguments)
+    try:
+        folder = Path(options.model) if options.model is not None else None
+        # runner-up tokens are for the explorer
+        preset = load_preset(folder)
+        settings = settings_of(options, preset, alternatives=0)
+        items = load_task(options.task, options.limit, options.tasks, options.data)
+        engine = load_model(
+            options.model, options.impl, options.device, options.dtype, not options.no_graphs
+        )
+        plan = Plan(
+            options.task,
+            items,
+            settings,
+            options.batch,
+            options.raw,
+            options.traces,
+            options.workers,
+            options.allow_unsandboxed,
+        )
+        summary = _with_progress(engine, plan, options.output)
+        if options.profile:
+            print(_profiled(engine, plan, options.output / "profile"))
+    except (ValueError, OSError, RuntimeError, ImportError) as error:
+        complain(error)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    print(line_of(summary))
+    print(options.output / "summary.json")
+    return 0
+
+
+def _with_progress(engine: Any, plan: Plan, folder: Path) -> dict[str, Any]:
+    """`measure` with a line that says how far it is and how long it will take."""
+    from tqdm import tqdm
+
+    bar: tqdm | None = None
+
+    def start(done: int, total: int) -> None:
+        nonlocal bar
+        bar = tqdm(desc=plan.task, total=total, initial=done, unit=" items", mininterval=0.5)
+
+    def advance() -> None:
+        if bar is not None:
+            bar.update()
+
+    try:
+        return measure(engine, plan, folder, start, advance)
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+def _profiled(engine: Any, plan: Plan, folder: Path) -> str:
+    """Profile the first batch apart from the measured run; a table in words."""
+    from flash_dllm.evaluation.measurement import fitting
+    from flash_dllm.evaluation.profile import profile, summary
+
+    prompts = [engine.encode(item.prompt, plan.raw) for item in plan.items]
+    _, prompts = fitting(engine, plan.items, prompts, plan.settings.config)
+    passes = profile(engine, prompts[: plan.batch_size], plan.settings, folder)
+    lines = [
+        f"{kind} ({facts.pop('passes'):.0f} passes), median ms: "
+        + ", ".join(f"{name} {value:.2f}" for name, value in facts.items())
+        for kind, facts in summary(passes).items()
+    ]
+    return "\n".join([*lines, str(folder)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Measuring decoders: tasks, counting, scoring, statistics, reports and sweeps."""

@@ -1,0 +1,1 @@
+"""Tasks for lm-evaluation-harness that are not its own."""

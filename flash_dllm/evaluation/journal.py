@@ -1,0 +1,80 @@
+"""A JSON-lines file that grows record by record and survives being killed at any moment.
+
+The first line describes the run; a later run appends only to a journal of the same description.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """An append-only list of records in a file.
+
+    Raises ValueError at the start if the file belongs to a run that was described otherwise.
+    """
+
+    def __init__(self, path: Path, description: Record) -> None:
+        self._path = path
+        # as it comes back from the file: tuples are lists there
+        described = json.loads(json.dumps(description))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = _whole_lines(path)
+        if lines and (differing := _difference(json.loads(lines[0]), described)):
+            raise ValueError(
+                f"{path.parent} holds another run ({differing}); choose another folder, or delete "
+                "it to start again"
+            )
+        self.records: list[Record] = [json.loads(line) for line in lines[1:]]
+        self._file = path.open("a", encoding="utf-8")
+        if not lines:
+            self._write(described)
+
+    def add(self, record: Record) -> None:
+        """Append and flush."""
+        self._write(record)
+        self.records.append(record)
+
+    def close(self) -> None:
+        """Make sure that everything is on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def _write(self, record: Record) -> None:
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+
+
+def _whole_lines(path: Path) -> list[str]:
+    """The complete lines; what was cut off in the middle is removed from the file."""
+    if not path.is_file():
+        return []
+    data = path.read_bytes()
+    end = data.rfind(b"\n") + 1
+    if end < len(data):
+        with path.open("r+b") as file:
+            file.truncate(end)
+    return data[:end].decode("utf-8").splitlines()
+
+
+def _difference(before: Record, now: Record, where: str = "") -> str:
+    """The first key in which two descriptions differ, in words; "" if they are equal."""
+    for key in dict.fromkeys([*before, *now]):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            if found := _difference(old, new, f"{where}{key}."):
+                return found
+        elif old != new:
+            return f"{where}{key} is {_short(old)} there and {_short(new)} here"
+    return ""
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"

@@ -1,0 +1,143 @@
+"""A sweep as its YAML file says it.
+
+    study: preset-word            # name; studies of one storage are told apart by it
+    storage: sqlite:///sweep.db   # default: a SQLite file beside this one; or postgresql+psycopg://…
+    sampler: grid                 # grid, random, tpe (Optuna's default) or nsga2
+    trials: 40                    # how many, all samplers but grid
+    seed: 0
+    objectives: {accuracy: maximize, tokens_per_pass: maximize}
+    model: assets/tiny            # default: the embedded model
+    tasks: [word, algebra]
+    limit: 64                     # items a task
+    batch: 32
+    fixed: {strategy: flash_verify, cache: flash}
+    search:
+      gamma: [0.6, 0.7, 0.8]                  # one of these
+      epsilon: {low: 0.8, high: 0.99}         # a number between; step and log as in Optuna
+      track_size: {low: 16, high: 64, step: 16}
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from flash_dllm.caches import CACHES
+from flash_dllm.config import DecodeConfig
+from flash_dllm.evaluation.tasks import TASKS
+from flash_dllm.settings import knobs_of
+from flash_dllm.strategies import STRATEGIES
+
+SAMPLERS = ("grid", "random", "tpe", "nsga2")
+METRICS = (
+    "accuracy", "tokens_per_step", "tokens_per_pass", "rows_per_token", "seconds",
+    "tokens_per_second",
+)  # fmt: skip
+DIRECTIONS = ("maximize", "minimize")
+
+
+@dataclass(frozen=True)
+class SweepFile:
+    """A checked sweep; the fields are the file's keys."""
+
+    study: str
+    storage: str
+    search: dict[str, Any]
+    objectives: dict[str, str]
+    tasks: tuple[str, ...]
+    sampler: str = "grid"
+    trials: int | None = None
+    seed: int = 0
+    model: str | None = None
+    limit: int | None = None
+    batch: int = 32
+    device: str = "auto"
+    dtype: str = "auto"
+    impl: str = "auto"
+    data: str | None = None
+    allow_unsandboxed: bool = False
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+    def combinations(self) -> list[dict[str, Any]]:
+        """All points of a grid, the last knob changing fastest."""
+        values = itertools.product(*self.search.values())
+        return [dict(zip(self.search, point, strict=True)) for point in values]
+
+    @property
+    def total(self) -> int:
+        """How many trials the sweep has in all."""
+        if self.sampler == "grid":
+            return len(self.combinations())
+        assert self.trials is not None, "checked when the file was read"
+        return self.trials
+
+
+def read_sweep(path: Path) -> SweepFile:
+    """Read and check a sweep. Raises OSError or ValueError in one sentence."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is not valid YAML ({reason})") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} must hold keys and values; see docs/evaluation.md")
+    known = {item.name for item in fields(SweepFile)}
+    if foreign := [str(key) for key in content if key not in known]:
+        raise ValueError(
+            f"{path}: unknown key {', '.join(foreign)}; known are {', '.join(sorted(known))}"
+        )
+    content.setdefault("study", path.stem)
+    content.setdefault("storage", f"sqlite:///{path.resolve().with_suffix('.db')}")
+    content.setdefault("objectives", {"accuracy": "maximize", "tokens_per_pass": "maximize"})
+    content.setdefault("tasks", ["word"])
+    problem = _problem(content)
+    if problem is not None:
+        raise ValueError(f"{path}: {problem}")
+    return SweepFile(**{**content, "tasks": tuple(content["tasks"])})
+
+
+def _problem(content: dict[str, Any]) -> str | None:
+    """What is wrong with a file's content, in words."""
+    sampler, objectives = content.get("sampler", "grid"), content["objectives"]
+    tasks, search, fixed = content["tasks"], content.get("search"), content.get("fixed", {})
+    if sampler not in SAMPLERS:
+        return f"sampler must be one of {', '.join(SAMPLERS)}, got {sampler!r}"
+    if sampler != "grid" and not _is_count(content.get("trials")):
+        return f"sampler {sampler} needs trials, a whole number from 1 on"
+    if not isinstance(objectives, dict) or not objectives or not set(objectives) <= set(METRICS):
+        return f"objectives must be among {', '.join(METRICS)}, got {objectives!r}"
+    if not set(objectives.values()) <= set(DIRECTIONS):
+        return f"objectives must each be maximize or minimize, got {objectives!r}"
+    if not isinstance(tasks, list) or not tasks or not set(tasks) <= set(TASKS):
+        return f"tasks must be a list among {', '.join(TASKS)}, got {tasks!r}"
+    if content.get("limit") is not None and not _is_count(content["limit"]):
+        return f"limit must be a whole number from 1 on, got {content['limit']!r}"
+    if not _is_count(content.get("batch", 1)):
+        return f"batch must be a whole number from 1 on, got {content['batch']!r}"
+    if not isinstance(search, dict) or not search:
+        return "search must name at least one knob"
+    if not isinstance(fixed, dict):
+        return f"fixed must be knobs and values, got {fixed!r}"
+    knobs = knobs_of(*STRATEGIES.values(), *CACHES.values(), DecodeConfig)
+    for name in (*search, *fixed):
+        if name not in knobs | {"strategy", "cache"}:
+            return f"{name} is no knob; knobs are strategy, cache, {', '.join(sorted(knobs))}"
+    if both := set(search) & set(fixed):
+        return f"{', '.join(sorted(both))} stands in search and in fixed; leave one out"
+    for name, choices in search.items():
+        if isinstance(choices, list) and choices:
+            continue
+        is_range = isinstance(choices, dict) and {"low", "high"} <= set(choices)
+        if not is_range or not set(choices) <= {"low", "high", "step", "log"}:
+            return f"search.{name} must be a list or have low, high (step, log), got {choices!r}"
+        if sampler == "grid":
+            return f"search.{name} must be a list for sampler grid, got {choices!r}"
+    return None
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

@@ -1,0 +1,176 @@
+"""Where trials run: in this process, in several local ones, or on a Ray cluster.
+
+All three look alike: `submit` gives a ticket, `finished` the tickets that are done with what came
+of them. A worker that dies takes no trial with it: its trials are sent out again, a few times.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any, Protocol
+
+ROOT = Path(__file__).resolve().parents[2]
+# a task that kills its worker every time must not do so for ever
+ATTEMPTS = 4
+# what a worker on another machine has no use for
+NOT_CARRIED = [".git", ".venv", "docs/img", "**/__pycache__", "*.db", "training/data"]
+
+Work = Callable[..., Any]
+Outcome = Any
+
+
+class Workers(Protocol):
+    """A place where calls run."""
+
+    size: int
+
+    def submit(self, ticket: int, *arguments: Any) -> None:
+        """Send one call out."""
+
+    def finished(self, seconds: float) -> Iterator[tuple[int, Outcome]]:
+        """(ticket, result or the exception it raised) of what is done, after `seconds` at most."""
+
+    def close(self) -> None:
+        """Stop everything that still runs."""
+
+
+class Here:
+    """One call after the other in this process."""
+
+    size = 1
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._waiting: deque[tuple[int, tuple]] = deque()
+
+    def submit(self, ticket: int, *arguments: Any) -> None:
+        self._waiting.append((ticket, arguments))
+
+    def finished(self, seconds: float) -> Iterator[tuple[int, Outcome]]:
+        while self._waiting:
+            ticket, arguments = self._waiting.popleft()
+            try:
+                outcome = self._work(*arguments)
+            except Exception as error:
+                outcome = error
+            yield ticket, outcome
+
+    def close(self) -> None:
+        self._waiting.clear()
+
+
+class Processes:
+    """Several processes of this machine, each with one thread of torch."""
+
+    def __init__(self, work: Work, size: int) -> None:
+        self.size = size
+        self._work = work
+        self._running: dict[Future, tuple[int, tuple, int]] = {}
+        self._pool = self._new_pool()
+
+    def _new_pool(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.size, context, one_thread)
+
+    def submit(self, ticket: int, *arguments: Any) -> None:
+        self._send(ticket, arguments, 1)
+
+    def _send(self, ticket: int, arguments: tuple, attempt: int) -> None:
+        self._running[self._pool.submit(self._work, *arguments)] = ticket, arguments, attempt
+
+    def finished(self, seconds: float) -> Iterator[tuple[int, Outcome]]:
+        done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
+        lost = []
+        for future in done:
+            ticket, arguments, attempt = self._running.pop(future)
+            error = future.exception()
+            if isinstance(error, BrokenProcessPool) and attempt < ATTEMPTS:
+                lost.append((ticket, arguments, attempt + 1))
+            else:
+                yield ticket, error if error is not None else future.result()
+        if lost:
+            # a dead process breaks the whole pool: every call that it held is sent again
+            lost += [(t, a, n + 1) for t, a, n in self._running.values()]
+            self._running.clear()
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = self._new_pool()
+            for call in lost:
+                self._send(*call)
+
+    def close(self) -> None:
+        for future in self._running:
+            future.cancel()
+        processes = list((self._pool._processes or {}).values())
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+
+
+class Ray:
+    """A Ray cluster; this checkout travels as the working directory.
+
+    address  "auto" finds the cluster of this machine, else HOST:PORT or ray://HOST:PORT
+    Raises   ImportError or ConnectionError in one sentence.
+    """
+
+    def __init__(self, work: Work, address: str, size: int | None = None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise ImportError(
+                "Ray is not installed; run pip install -r requirements-ray.txt"
+            ) from None
+        # its own types overload `remote` by the number of arguments
+        self._ray: Any = ray
+        self._ray.init(
+            address=address,
+            runtime_env={"working_dir": str(ROOT), "excludes": NOT_CARRIED},
+            log_to_driver=False,
+            ignore_reinit_error=True,
+        )
+        resources = ray.cluster_resources()
+        gpus = int(resources.get("GPU", 0))
+        self.size = size or max(1, gpus or int(resources.get("CPU", 1)))
+        options = {"max_retries": ATTEMPTS - 1, "num_cpus": 1, "num_gpus": 1 if gpus else 0}
+        self._remote = self._ray.remote(**options)(_in_one_thread)
+        self._work = work
+        self._running: dict[Any, int] = {}
+
+    def submit(self, ticket: int, *arguments: Any) -> None:
+        self._running[self._remote.remote(self._work, *arguments)] = ticket
+
+    def finished(self, seconds: float) -> Iterator[tuple[int, Outcome]]:
+        if not self._running:
+            return
+        done, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        for reference in done:
+            ticket = self._running.pop(reference)
+            try:
+                yield ticket, self._ray.get(reference)
+            except self._ray.exceptions.RayTaskError as error:
+                yield ticket, error.cause if isinstance(error.cause, Exception) else error
+            except self._ray.exceptions.RayError as error:
+                yield ticket, error
+
+    def close(self) -> None:
+        for reference in self._running:
+            self._ray.cancel(reference, force=True)
+        self._running.clear()
+        self._ray.shutdown()
+
+
+def one_thread() -> None:
+    """Processes share the cores: more threads than cores wait for each other."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def _in_one_thread(work: Work, *arguments: Any) -> Any:
+    one_thread()
+    return work(*arguments)

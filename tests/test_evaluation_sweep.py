@@ -1,0 +1,251 @@
+"""Sweeps: the file's checks, and studies whose trials are measured exactly once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from flash_dllm import sweep as command
+from flash_dllm.evaluation.sweep_file import read_sweep
+from flash_dllm.evaluation.trial import Impossible, run_trial
+from flash_dllm.evaluation.workers import Here, Processes
+from tests.random_model import ROOT
+
+optuna = pytest.importorskip("optuna", reason="pip install -r requirements.txt")
+
+FILE = """
+objectives: {accuracy: maximize, rows_per_token: minimize}
+tasks: [word]
+limit: 2
+batch: 2
+device: cpu
+dtype: float32
+fixed: {gen_length: 8, block_length: 8, cache: none}
+"""
+GRID = FILE + "search: {strategy: [flash_verify, confidence], epsilon: [0.1, 0.9, 0.95]}\n"
+
+
+def write(tmp_path, text: str) -> Path:
+    path = tmp_path / "s.yaml"
+    path.write_text(text)
+    return path
+
+
+# workers import these by name: what a trial measures is beside the point here
+
+
+def fake(sweep, knobs):
+    """Numbers that follow from the knobs, and a line in a file for every call."""
+    with open(sweep.data, "a") as file:
+        file.write(f"{knobs}\n")
+    if knobs.get("epsilon") == 0.95:
+        raise Impossible("no")
+    return {"accuracy": knobs["epsilon"], "rows_per_token": 1.0, "note": "x"}
+
+
+def fake_that_kills_its_process_once(sweep, knobs):
+    flag = Path(f"{sweep.data}.killed")
+    if not flag.exists():
+        flag.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(0.1)
+    return fake(sweep, knobs)
+
+
+def studied(tmp_path, work=fake, workers=None, text=GRID):
+    from flash_dllm.evaluation.study import open_study, run_study
+
+    path = write(tmp_path, text + f"data: {tmp_path / 'calls'}\n")
+    sweep = read_sweep(path)
+    study = open_study(sweep)
+    run_study(sweep, study, workers or Here(work))
+    return study
+
+
+def calls(tmp_path) -> list[str]:
+    return sorted((tmp_path / "calls").read_text().splitlines())
+
+
+def states(study) -> dict[str, int]:
+    names = [trial.state.name for trial in study.trials]
+    return {name: names.count(name) for name in names}
+
+
+def test_a_grid_is_measured_point_by_point_once(tmp_path):
+    study = studied(tmp_path)
+    assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == 6
+    # ε 0.95 is impossible with both strategies
+    assert states(study) == {"COMPLETE": 4, "PRUNED": 2}
+    assert {tuple(trial.values) for trial in study.best_trials} == {(0.9, 1.0)}
+    assert study.best_trials[0].user_attrs["note"] == "x"
+    assert study.metric_names == ["accuracy", "rows_per_token"]
+    # again: nothing is left to do
+    studied(tmp_path)
+    assert len(calls(tmp_path)) == 6
+    with pytest.raises(ValueError, match="started with another search"):
+        studied(tmp_path, text=GRID.replace("[0.1,", "[0.2, 0.1,"))
+
+
+def test_stopped_in_the_middle_it_goes_on_and_nothing_is_double(tmp_path):
+    count = 0
+
+    def stopping(sweep, knobs):
+        nonlocal count
+        count += 1
+        if count == 3:
+            raise KeyboardInterrupt
+        return fake(sweep, knobs)
+
+    with pytest.raises(KeyboardInterrupt):
+        studied(tmp_path, stopping)
+    assert len(calls(tmp_path)) == 2
+    study = studied(tmp_path)
+    assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == 6
+    done = [trial for trial in study.trials if trial.state.name in ("COMPLETE", "PRUNED")]
+    assert len({trial.user_attrs["point"] for trial in done}) == len(done) == 6
+
+
+def test_trials_of_a_killed_coordinator_are_sent_out_again(tmp_path):
+    from flash_dllm.evaluation import study as module
+
+    sweep = read_sweep(write(tmp_path, GRID + f"data: {tmp_path / 'calls'}\n"))
+    study = module.open_study(sweep)
+    # what a process leaves behind that dies while a trial runs
+    module._plan(sweep, study)
+    module._suggest(sweep, study.ask())
+    study.set_user_attr("coordinator", {"host": os.uname().nodename, "pid": 2**22, "time": 0.0})
+    again = studied(tmp_path)
+    assert states(again) == {"FAIL": 1, "COMPLETE": 4, "PRUNED": 2}
+    assert len(calls(tmp_path)) == 6
+
+
+def test_a_study_that_is_being_run_is_refused(tmp_path):
+    from flash_dllm.evaluation import study as module
+
+    study = module.open_study(read_sweep(write(tmp_path, GRID)))
+    study.set_user_attr("coordinator", {"host": "elsewhere", "pid": 1, "time": time.time()})
+    with pytest.raises(ValueError, match="being run by process 1 on elsewhere"):
+        studied(tmp_path)
+
+
+def test_a_worker_that_dies_takes_no_trial_with_it(tmp_path):
+    workers = Processes(fake_that_kills_its_process_once, 2)
+    study = studied(tmp_path, workers=workers)
+    assert states(study) == {"COMPLETE": 4, "PRUNED": 2}
+    assert len(set(calls(tmp_path))) == 6
+
+
+def test_random_points_are_new_after_a_pause_and_failures_are_told(tmp_path):
+    text = FILE + "search: {epsilon: {low: 0.1, high: 0.9}}\nsampler: random\nfixed: {}\n"
+    text = text.replace("fixed: {gen_length: 8, block_length: 8, cache: none}\n", "")
+    studied(tmp_path, text=text + "trials: 3\n")
+    study = studied(tmp_path, text=text + "trials: 5\n")
+    drawn = [trial.params["epsilon"] for trial in study.trials]
+    assert len(set(drawn)) == 5 and all(0.1 <= value <= 0.9 for value in drawn)
+
+    def broken(sweep, knobs):
+        raise OSError("disk full")
+
+    with pytest.raises(RuntimeError, match="1 trials failed, the first with: OSError: disk full"):
+        studied(tmp_path, broken, text=text + "trials: 6\n")
+
+
+def test_a_real_trial_measures_what_a_run_measures(small_folder, tmp_path):
+    path = write(tmp_path, GRID + f"model: {small_folder}\n")
+    sweep = read_sweep(path)
+    result = run_trial(sweep, {"strategy": "confidence", "epsilon": 0.1})
+    assert result["items"] == 2 and len(result["correct"]) == 2
+    assert result["tokens_per_step"] == pytest.approx(result["tokens"] / result["steps"])
+    assert result["settings"]["strategy"] == {"name": "confidence", "epsilon": 0.1}
+    with pytest.raises(Impossible, match="has no effect"):
+        run_trial(sweep, {"strategy": "greedy", "epsilon": 0.1})
+
+
+def test_the_command_runs_exports_and_says_what_is_best(small_folder, tmp_path, capsys):
+    path = write(tmp_path, GRID + f"model: {small_folder}\nstudy: mine\n")
+    table = tmp_path / "t.csv"
+    assert command.main([str(path), "--export", str(table)]) == 0
+    printed = capsys.readouterr().out
+    assert "best: accuracy" in printed and "study mine in sqlite:///" in printed
+    assert table.read_text().count("\n") == 7
+    assert (tmp_path / "s.db").is_file()
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow", reason="pip install pyarrow")
+    table = tmp_path / "t.parquet"
+    assert command.main([str(path), "--no-run", "--export", str(table)]) == 0
+    assert len(pandas.read_parquet(table)) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("sampler: magic", "sampler must be one of grid"),
+        ("sampler: random", "needs trials"),
+        ("objectives: {speed: maximize}", "objectives must be among accuracy"),
+        ("objectives: {accuracy: up}", "maximize or minimize"),
+        ("tasks: [poems]", "tasks must be a list among word"),
+        ("search: {gama: [1]}", "gama is no knob"),
+        ("search: {gen_length: [8]}", "stands in search and in fixed"),
+        ("search: {epsilon: 3}", "must be a list or have low, high"),
+        ("search: {epsilon: {low: 0, high: 1}}", "must be a list for sampler grid"),
+        ("batch: 0", "batch must be"),
+        ("colour: red", "unknown key colour"),
+        ("]", "not valid YAML"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(change, sentence, tmp_path, capsys):
+    key = change.split(":")[0]
+    lines = [line for line in GRID.splitlines() if not line.startswith(f"{key}:")]
+    path = write(tmp_path, "\n".join([*lines, change]))
+    assert command.main([str(path)]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error and error.count("\n") == 1
+
+
+def test_two_ray_nodes_and_a_killed_worker_lose_nothing(tmp_path):
+    pytest.importorskip("ray", reason="pip install -r requirements-ray.txt")
+    script = tmp_path / "cluster.py"
+    script.write_text(CLUSTER)
+    run = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr[-3000:]
+    assert run.stdout.strip().splitlines()[-1] == "COMPLETE 4 PRUNED 2 points 6 nodes 2"
+
+
+CLUSTER = """
+import sys
+from pathlib import Path
+
+from ray.cluster_utils import Cluster
+
+from flash_dllm.evaluation.study import open_study, run_study
+from flash_dllm.evaluation.sweep_file import read_sweep
+from flash_dllm.evaluation.workers import Ray
+from tests.test_evaluation_sweep import GRID, fake_that_kills_its_process_once
+
+folder = Path(sys.argv[1])
+path = folder / "s.yaml"
+path.write_text(GRID + f"data: {folder / 'calls'}\\n")
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+cluster.add_node(num_cpus=1)
+sweep = read_sweep(path)
+study = open_study(sweep)
+workers = Ray(fake_that_kills_its_process_once, cluster.address)
+nodes = workers.size
+run_study(sweep, study, workers)
+cluster.shutdown()
+names = [trial.state.name for trial in study.trials]
+points = {trial.user_attrs["point"] for trial in study.trials}
+assert (folder / "calls.killed").exists() and len(names) == 6
+print("COMPLETE", names.count("COMPLETE"), "PRUNED", names.count("PRUNED"), "points", len(points),
+      "nodes", nodes)
+"""
