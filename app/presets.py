@@ -52,14 +52,14 @@ TOY_SETTINGS = {
 
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "paper": (
-        "the paper's order, γ 0.80",
-        {"epsilon": 0.9, "gamma": 0.8, "order": "confidence", "correct": False},
-    ),
     "confidence": ("confidence only", {"strategy": "confidence"}),
     "careless": ("confidence only, ε 0.60", {"strategy": "confidence", "epsilon": 0.6}),
     "no-cache": ("without cache", {"cache": "none"}),
     "greedy": ("one token a step", {"strategy": "greedy", "alternatives": 1}),
+    "paper": (
+        "paper's order",
+        {"epsilon": 0.9, "gamma": 0.8, "order": "confidence", "correct": False},
+    ),
 }
 
 
