@@ -89,6 +89,7 @@ def decode_batch_steps(
     """The loop. Yields (index of the prompt, step); finished sequences leave, new ones enter."""
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size must be a whole number from 1 on, got {batch_size}")
+    strategy.check(config)
     for prompt_ids in prompts:
         check_prompt(engine, prompt_ids, config)
     if not prompts:
@@ -245,8 +246,9 @@ class _Sequence:
         self.index += 1
         self._queries: list[Query] = []
         self._answers: list[Prediction] = []
-        self._window = self.canvas.window()
-        self._generator = self.strategy.step(StepState(self._window, self.canvas.decidable()))
+        state = StepState.of(self.strategy, self.canvas, self.index)
+        self._window = state.window
+        self._generator = self.strategy.step(state)
         self._set(next(self._generator))
 
     def _set(self, ask: Ask) -> None:

@@ -57,12 +57,13 @@ def check_step(
     strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
-    if step.window != canvas.window():
+    state = StepState.of(strategy, canvas, number)
+    if step.window != state.window:
         raise TraceError("is not the window of the replayed text", ".window")
     positions = [proposal.position for proposal in step.proposals]
     if sorted(positions) != list(step.window):
         raise TraceError("must hold each window position once", ".proposals")
-    decision, asks = redecide(strategy, StepState(step.window, canvas.decidable()), step)
+    decision, asks = redecide(strategy, state, step)
     compare(step, decision)
     for place, proposal in enumerate(step.proposals):
         if proposal.committed_token == model.mask_token_id:

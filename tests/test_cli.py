@@ -39,7 +39,7 @@ def test_list_as_json_names_the_shelves(capsys):
     code, out, _ = call(capsys, "--list", "--json")
     assert code == 0
     assert json.loads(out) == {
-        "strategies": ["flash_verify", "confidence", "greedy"],
+        "strategies": ["flash_verify", "confidence", "greedy", "factor", "llada", "prophet"],
         "caches": ["flash", "none", "block"],
         "impls": ["torch", "triton"],
         "families": [
@@ -218,7 +218,8 @@ def test_the_module_runs_in_a_fresh_process():
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("strategies: flash_verify, confidence, greedy\n")
+    names = "flash_verify, confidence, greedy, factor, llada, prophet"
+    assert result.stdout.startswith(f"strategies: {names}\n")
 
 
 def test_loading_tells_its_stages_on_standard_error(capsys, small):
