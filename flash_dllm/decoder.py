@@ -291,7 +291,7 @@ class _Sequence:
         """Write the accepted tokens, promote accepted draft views, choose the next tracked set."""
         accepted = decision.accepted
         assert accepted, "every step must commit at least one token"
-        self.canvas = self.canvas.commit(accepted)
+        before, self.canvas = self.canvas, self.canvas.commit(accepted)
         last = self._queries[-1]
         written = set(_positions(last, Role.DECIDED))
         moves = []
@@ -314,6 +314,7 @@ class _Sequence:
         self.memory = self.cache.learn(
             self.memory,
             StepFacts(
+                before,
                 self.canvas,
                 positions,
                 tuple(p for p in positions if p not in written),

@@ -40,7 +40,7 @@ def test_list_as_json_names_the_shelves(capsys):
     assert code == 0
     assert json.loads(out) == {
         "strategies": ["flash_verify", "confidence", "greedy", "factor", "llada", "prophet"],
-        "caches": ["flash", "none", "block"],
+        "caches": ["flash", "none", "block", "prefix", "dual", "dkv", "dkv_greedy"],
         "impls": ["torch", "triton"],
         "families": [
             "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",

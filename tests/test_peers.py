@@ -75,14 +75,12 @@ def check(trace, steps):
 
 def llada(plain, steps, block, remasking="low_confidence", seed=0):
     """`generate` of LLaDA's repository: get_num_transfer_tokens, then top-k of each step."""
-    number = 0
     per_block = steps * block // LENGTH
     for start in range(START, START + LENGTH, block):
         for i in range(per_block):
-            number += 1
             tokens, sure = best(plain.logits())
             if remasking == "random":
-                sure = [Random(f"{seed} {number} {p}").random() for p in range(START + LENGTH)]
+                sure = [Random(f"{seed} {p}").random() for p in range(START + LENGTH)]
             share = block // per_block + (i < block % per_block)
             masks = plain.masks(start, start + block)
             chosen = sorted(masks, key=lambda p: -sure[p])[:share]

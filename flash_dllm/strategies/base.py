@@ -29,7 +29,10 @@ class StepState:
     @classmethod
     def of(cls, strategy: DecodingStrategy, canvas: Canvas, index: int) -> StepState:
         """The state that this strategy decides step `index` from."""
-        return cls(canvas, index, strategy.window(canvas), canvas.decidable())
+        window = strategy.window(canvas)
+        asked = set(window)
+        decidable = tuple(position for position in canvas.decidable() if position in asked)
+        return cls(canvas, index, window, decidable)
 
 
 @dataclass(frozen=True)
@@ -68,8 +71,8 @@ class DecodingStrategy(ABC):
         """One decision: `prediction = yield ask` asks the model; the return value decides."""
 
     def window(self, canvas: Canvas) -> tuple[int, ...]:
-        """The undecided positions that a step asks about, left to right; all that may be committed
-        are among them. Most ask about the canvas's window."""
+        """The undecided positions that a step asks about, left to right. Most ask about the
+        canvas's window; what it may not commit there, it may commit nowhere."""
         return canvas.window()
 
     def check(self, config: DecodeConfig) -> None:

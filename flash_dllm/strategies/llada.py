@@ -8,6 +8,7 @@ from random import Random
 from typing import ClassVar
 
 from flash_dllm.acceptance import by_confidence, quota
+from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig, check_ranges
 from flash_dllm.query import Prediction
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
@@ -15,15 +16,16 @@ from flash_dllm.strategies.draft import ask_draft
 from flash_dllm.trace import StopReason, Verdict
 
 REMASKINGS = ("low_confidence", "random")
+ASKS = ("window", "next")
 
 
-def random_rank(seed: int, index: int, position: int) -> float:
-    """The number in 0…1 that random remasking ranks a position by in a step.
+def random_rank(seed: int, position: int) -> float:
+    """The number in 0…1 that random remasking ranks a position by, the higher the earlier.
 
-    Drawn from names instead of a stream, so that it depends neither on the batch nor on which
-    other positions were asked (our choice).
+    An order drawn once has the same law as numbers drawn in each step. Drawn from the position
+    instead of a stream, so that it depends neither on the batch nor on what was asked.
     """
-    return Random(f"{seed} {index} {position}").random()
+    return Random(f"{seed} {position}").random()
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,18 @@ class Llada(DecodingStrategy):
         metadata={"choices": REMASKINGS, "help": "commit the surest positions, or random ones"},
     )
 
+    ask: str = field(
+        default="window",
+        metadata={"choices": ASKS, "help": "ask about the whole window, or (random only) just "
+                  "about the positions that come next"},
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.ask == "next" and self.remasking != "random":
+            raise ValueError(
+                "ask='next' needs remasking='random': only a random order is known beforehand"
+            )
 
     def check(self, config: DecodeConfig) -> None:
         blocks = config.gen_length // config.block
@@ -60,17 +72,33 @@ class Llada(DecodingStrategy):
                 f"({config.gen_length}), got {self.steps}"
             )
 
+    def window(self, canvas: Canvas) -> tuple[int, ...]:
+        if self.ask == "window":
+            return canvas.window()
+        eligible = canvas.decidable()
+        ranked = by_confidence(eligible, _random_ranks(canvas, eligible))
+        return tuple(sorted(eligible[i] for i in ranked[: self._quota(canvas)]))
+
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
-        canvas, config = state.canvas, state.canvas.config
+        canvas = state.canvas
         draft = yield from ask_draft(state)
         count = draft.decidable
-        ranks = draft.confidences[:count]
+        eligible, ranks = draft.positions[:count], draft.confidences[:count]
         if self.remasking == "random":
-            ranks = [random_rank(config.seed, state.index, p) for p in draft.positions[:count]]
-        ranked = by_confidence(draft.positions[:count], ranks)
-        start, end = canvas.block
-        steps = (self.steps or config.gen_length) * config.block // config.gen_length
-        wanted = quota(end - start, steps, sum(canvas.flags[start:end]))
+            ranks = _random_ranks(canvas, eligible)
+        ranked = by_confidence(eligible, ranks)
+        wanted = self._quota(canvas)
         chosen = [draft.proposal(i, Verdict.FORCED, rank=0) for i in ranked[:wanted]]
         left = draft.waiting([*ranked[wanted:], *range(count, len(draft.positions))])
         return Decision(tuple(chosen), StopReason.NO_SEARCH, left)
+
+    def _quota(self, canvas: Canvas) -> int:
+        """How many tokens the schedule wants of the next step."""
+        config = canvas.config
+        start, end = canvas.block
+        steps = (self.steps or config.gen_length) * config.block // config.gen_length
+        return quota(end - start, steps, sum(canvas.flags[start:end]))
+
+
+def _random_ranks(canvas: Canvas, positions: tuple[int, ...]) -> list[float]:
+    return [random_rank(canvas.config.seed, position) for position in positions]
