@@ -100,6 +100,11 @@ def decode_batch_steps(
             f"cache {cache.name} does not fit {engine.info.name}, whose attention is "
             f"{engine.info.attention}; use {' or '.join(fitting)}"
         )
+    if engine.info.shift and not strategy.fits_shift:
+        raise ValueError(
+            f"{strategy} can't be asked of {engine.info.name}, whose rows answer the next "
+            "position; use mask_views='isolated'"
+        )
     session = engine.open(
         SessionRequest(
             sequences=min(batch_size, len(prompts)),

@@ -75,6 +75,7 @@ def test_every_option_reaches_the_trace(capsys, small, tmp_path):
     assert trace.strategy == {
         "name": "flash_verify", "epsilon": 0.5, "gamma": 0.25, "search_size": 4,
         "order": "position", "acceptance": "joint", "correct": False, "audit": False,
+        "mask_views": "isolated",
     }  # fmt: skip
     assert trace.cache["track_size"] == 5 and trace.cache["verify_rows"] == 20
     assert trace.cache["refresh"] == 7

@@ -15,7 +15,7 @@ from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
 from flash_dllm.settings import Settings, from_preset
-from flash_dllm.strategies import Confidence, Factor, Greedy, Llada, Prophet
+from flash_dllm.strategies import Confidence, Factor, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace_json import from_json, to_json
 from tests.random_model import MASK, plain_logits
 
@@ -238,3 +238,73 @@ def test_a_preset_with_steps_that_do_not_fit_is_refused_in_one_sentence():
     preset = {"strategy": {"name": "llada"}, "config": {"gen_length": 24, "block_length": 8}}
     with pytest.raises(ValueError, match="steps must be a multiple"):
         from_preset(preset, {"steps": 10})
+
+
+def released(plain, epsilon, gamma):
+    """The authors' verification where D and S are all that is masked: so every key of the verify
+    pass is a row of it, and one dense mask says who sees whom. Joint acceptance."""
+    while masks := plain.masks(START, START + LENGTH):
+        tokens, sure = best(plain.logits())
+        ranked = sorted(masks, key=lambda p: -sure[p])
+        decided = [p for n, p in enumerate(ranked) if n == 0 or sure[p] >= epsilon]
+        searched = ranked[len(decided) :]
+        pairs = [(p, tokens[p]) for p in decided]
+        if searched:
+            text = [p for p in range(START + LENGTH) if p not in masks]
+            own = len(text) + len(decided)
+            m = len(searched)
+            ids = [plain.tokens[p] for p in text] + [tokens[p] for p in decided + searched]
+            positions = text + decided + searched + searched
+            sees = torch.zeros(own + 2 * m, own + 2 * m, dtype=torch.bool)
+            sees[:, :own] = True
+            for k in range(m):
+                draft, mask = own + k, own + m + k
+                sees[:own, mask] = True  # the text sees [MASK] at every searched position
+                # filled in up to itself, or before itself; [MASK] from there on
+                sees[draft, own : own + k + 1] = sees[mask, own : own + k] = True
+                sees[draft, own + m + k + 1 :] = sees[mask, own + m + k :] = True
+            logits = plain_logits(
+                plain.config, plain.tensors, ids + [MASK] * m, mask=sees, positions=positions
+            )[own + m :]
+            logits[:, MASK] = -math.inf
+            views, certain = best(logits)
+            product = 1.0
+            for p, view, c in zip(searched, views, certain, strict=True):
+                product *= c
+                if view != tokens[p] or product < gamma:
+                    break
+                pairs.append((p, view))
+        plain.commit(pairs)
+    return plain.steps
+
+
+@pytest.mark.parametrize(("epsilon", "gamma"), [(0.9, 0.0), (0.6, 0.05), (0.5, 0.2)])
+def test_shared_mask_views_equal_the_released_visibility(engine, plain, epsilon, gamma):
+    strategy = FlashVerify(epsilon, gamma, acceptance="joint", mask_views="shared")
+    trace = decode(engine, PROMPT, strategy, NoCache(), blocks_of(24))
+    steps = released(plain, epsilon, gamma)
+    assert [list(step.accepted) for step in trace.steps] == steps
+    assert from_json(to_json(trace)) == trace
+    isolated = replace(strategy, mask_views="isolated")
+    other = decode(engine, PROMPT, isolated, NoCache(), blocks_of(24))
+    # the first draft passes are the same, so only what the views saw can differ
+    views, others = (
+        {p.position: p.verify_confidence for p in run.steps[0].proposals} for run in (trace, other)
+    )
+    assert views != others
+
+
+def test_shared_mask_views_are_read_by_old_and_new_files(engine):
+    strategy = FlashVerify(0.6, 0.1)
+    trace = decode(engine, PROMPT, strategy, NoCache(), blocks_of(8))
+    assert "mask_views" not in to_json(trace)
+    shared = decode(
+        engine, PROMPT, replace(strategy, mask_views="shared"), FlashCache(4), blocks_of(8)
+    )
+    assert '"mask_views":"shared"' in to_json(shared)
+    assert from_json(to_json(shared)) == shared
+
+
+def test_an_audit_of_shared_mask_views_is_refused():
+    with pytest.raises(ValueError, match="audit needs mask_views='isolated'"):
+        FlashVerify(audit=True, mask_views="shared")

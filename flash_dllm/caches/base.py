@@ -118,7 +118,8 @@ def verify_query(
     """Rows of a verify pass: re-read positions, D, draft views, mask views (docs/decisions.md).
 
     Only the re-read positions and D write to their own slots; all views write to scratch slots,
-    so that a rejected draft never touches the cache.
+    so that a rejected draft never touches the cache. Shared mask views write to their positions'
+    slots; the next draft pass reads those that stay undecided again, before anyone sees them.
     """
     reread = () if ask.is_dry else reread
     own = [*reread, *(position for position, _ in ask.decided)]
@@ -126,6 +127,8 @@ def verify_query(
     length, count = canvas.horizon, len(searched)
     ranks = list(range(1, count + 1))
     rows = len(own) + 2 * count
+    scratch = range(length, length + 2 * count)
+    mask_slots = searched if ask.shares_masks else scratch[count:]
     return Query(
         "audit" if ask.is_dry else "verify",
         length,
@@ -136,7 +139,7 @@ def verify_query(
             *[mask_token_id] * count,
         ],
         positions=[*own, *searched, *searched],
-        slots=[*own, *range(length, length + 2 * count)],
+        slots=[*own, *scratch[:count], *mask_slots],
         roles=[
             *[int(role)] * len(reread),
             *[int(Role.DECIDED)] * len(ask.decided),

@@ -79,6 +79,11 @@ class DecodingStrategy(ABC):
         """Raise ValueError in one sentence if the knobs don't go with these lengths and rules."""
         return None
 
+    @property
+    def fits_shift(self) -> bool:
+        """Whether its questions can be asked of models whose row at p answers p + 1."""
+        return True
+
     def max_views(self, window_size: int) -> int:
         """Scratch slots that a verify pass may need; 0 for strategies that never verify."""
         return 0
