@@ -10,6 +10,7 @@ import pytest
 
 from flash_dllm import cli
 from flash_dllm.models.presets import PRESETS
+from flash_dllm.peers import PEERS
 from flash_dllm.trace_json import load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,6 +46,7 @@ def test_list_as_json_names_the_shelves(capsys):
         "families": [
             "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",
         ],
+        "peers": {name: peer.described() for name, peer in PEERS.items()},
         "presets": {family: list(known) for family, known in PRESETS.items()},
     }
 
@@ -349,3 +351,22 @@ def test_options_of_many_prompts_and_devices_need_their_place(capsys, arguments,
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     code, _, err = call(capsys, *arguments)
     assert code == 2 and says in err
+
+
+def test_a_peer_is_a_preset_and_set_changes_any_knob(capsys, small, tmp_path):
+    path = tmp_path / "run.json"
+    code, _, problem = call(
+        capsys, "How many?", *small, "--preset", "dkv_cache", "--set", "reload_steps=3",
+        "--set", "block_length=6", "--length", "12", "--trace", str(path),
+    )  # fmt: skip
+    assert code == 0, problem
+    header = json.loads(path.read_text())
+    assert header["strategy"]["name"] == "llada"
+    assert header["cache"] == {"name": "dkv", "reload_steps": 3}
+    assert (header["config"]["gen_length"], header["config"]["block_length"]) == (12, 6)
+
+
+def test_a_set_knob_that_nothing_has_is_refused(capsys, small):
+    code, _, problem = call(capsys, "x", *small, "--preset", "fast_dllm_dual", "--set", "tau=0.9")
+    assert code == 2
+    assert "Tau has no effect with strategy confidence and cache dual" in problem

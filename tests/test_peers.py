@@ -6,6 +6,7 @@ of the decoder; they must give the same tokens in the same steps.
 
 import math
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -14,6 +15,7 @@ import torch
 from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
+from flash_dllm.peers import PEERS, table
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import Confidence, Factor, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace_json import from_json, to_json
@@ -308,3 +310,25 @@ def test_shared_mask_views_are_read_by_old_and_new_files(engine):
 def test_an_audit_of_shared_mask_views_is_refused():
     with pytest.raises(ValueError, match="audit needs mask_views='isolated'"):
         FlashVerify(audit=True, mask_views="shared")
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_every_peer_decodes_and_its_trace_is_read_back(engine, name):
+    built = from_preset(PEERS[name].settings, {"gen_length": 64})
+    trace = decode(engine, PROMPT, built.strategy, built.cache, built.config)
+    assert from_json(to_json(trace)) == trace
+    assert trace.status == "finished"
+
+
+def test_the_table_of_decoders_is_written_from_the_code():
+    text = (Path(__file__).parents[1] / "docs" / "decoders.md").read_text(encoding="utf-8")
+    assert text.partition("<!-- peers -->\n")[2] == table(), "write it: -m flash_dllm.peers"
+
+
+def test_the_released_preset_has_the_numbers_of_its_scripts():
+    """Window 64, decide 16, at most 8 searched, so 32 verify rows; 64 tracked; joint; shared."""
+    built = from_preset(PEERS["flash_dllm_official"].settings, {})
+    assert (built.config.window_size, built.config.decide_size) == (64, 16)
+    assert (built.strategy.search_size, built.strategy.acceptance) == (8, "joint")
+    assert built.strategy.mask_views == "shared"
+    assert (built.cache.track_size, built.cache.verify_rows) == (64, None)
