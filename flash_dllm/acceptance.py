@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from flash_dllm.trace import StopReason, Verdict
 
@@ -40,6 +41,31 @@ def split(
     ranked = by_confidence(positions, confidences)
     decided = [i for n, i in enumerate(ranked) if n == 0 or confidences[i] >= epsilon]
     return decided, ranked[len(decided) :]
+
+
+def quota(size: int, steps: int, done: int) -> int:
+    """How many tokens LLaDA's next step commits in a block of `size` positions and `steps` steps
+    of which `done` are decided: size // steps, one more in each of the first size % steps steps.
+
+    >>> [quota(8, 3, done) for done in (0, 3, 6)]
+    [3, 3, 2]
+    """
+    share, longer = divmod(size, steps)
+    step = 0
+    while (ready := step * share + min(step, longer)) <= done:
+        step += 1
+    return ready - done
+
+
+def leading(confidences: Sequence[float], factor: float) -> int:
+    """How many of the falling confidences pass Fast-dLLM's factor rule, from the first on: the
+    n-th passes with c ≥ 1 − factor / (n + 1). 0 if not even the first does.
+
+    >>> leading([0.9, 0.7, 0.6], factor=1.0)
+    2
+    """
+    passing = (c >= 1 - factor / (n + 1) for n, c in enumerate(confidences, 1))
+    return sum(1 for _ in takewhile(bool, passing))
 
 
 def search_order(

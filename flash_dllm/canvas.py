@@ -87,6 +87,16 @@ class Canvas:
             return 0
         return self._undecided[0] // self.causal_block * self.causal_block
 
+    @property
+    def block(self) -> tuple[int, int]:
+        """First position of the first unfinished block of `block_length`, and where it ends; the
+        end of the text twice if none is left."""
+        if not self._undecided:
+            return self.length, self.length
+        block = self.config.block
+        start = self.prompt_length + (self._undecided[0] - self.prompt_length) // block * block
+        return start, start + block
+
     def window(self) -> tuple[int, ...]:
         """The leftmost `window_size` undecided positions of the first unfinished block."""
         return self._window
@@ -96,9 +106,7 @@ class Canvas:
         undecided = self._undecided
         if not undecided:
             return ()
-        block = self.config.block
-        first = undecided[0] - self.prompt_length
-        end = min(self.horizon, self.prompt_length + (first // block + 1) * block)
+        end = min(self.horizon, self.block[1])
         return undecided[: min(self.config.window_size, bisect_left(undecided, end))]
 
     def decidable(self) -> tuple[int, ...]:

@@ -26,6 +26,7 @@ from flash_dllm.models import (
     locate,
 )
 from flash_dllm.models.presets import PRESETS
+from flash_dllm.peers import PEERS
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.terminal import Growing, progress, report
@@ -95,6 +96,8 @@ def add_decoder_options(cli: argparse.ArgumentParser) -> None:
     add("--temperature", type=float, metavar="T", help="0 takes the likeliest token")
     add("--seed", type=int, metavar="S", help="for temperatures above 0")
     add("--length", type=int, metavar="N", help="answer positions")
+    add("--set", action="append", default=[], metavar="KNOB=VALUE", type=key_and_value,
+        help="any other knob of strategy, cache or config; may be repeated")  # fmt: skip
     add("--impl", default="auto", choices=("auto", "torch", "triton"))
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
@@ -117,7 +120,8 @@ def parser() -> argparse.ArgumentParser:
     add("--override", action="append", default=[], metavar="KEY=VALUE", type=key_and_value,
         help="a key that config.json lacks or has wrong; may be repeated")  # fmt: skip
     add("--quantize", default="none", choices=QUANTIZATIONS, help="8-bit weights (torchao)")
-    add("--preset", metavar="NAME", help="the model's settings to start from; --list names them")
+    add("--preset", metavar="NAME", help="settings to start from: the model's, or a peer's; --list "
+        "names them")
     add("--prompts", metavar="FILE", help='many prompts instead of one: {"prompt": …} a line')
     add("--batch", type=int, metavar="N", help="how many of them at a time (default 32)")
     add("--out", metavar="FILE", help="where their answers go, one JSON object a line")
@@ -128,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     add("--trace", metavar="FILE", help="save the run as JSON")
     add("--html", metavar="FILE", help="save the run as an animated figure")
     add("--json", action="store_true", help="print one JSON object")
-    add("--list", action="store_true", help="list strategies, caches, implementations, families")
+    add("--list", action="store_true", help="list strategies, caches, families, peers")
     return cli
 
 
@@ -187,13 +191,17 @@ def print_list(as_json: bool) -> None:
         "caches": list(CACHES),
         "impls": list(IMPLS),
         "families": families(),
+        "peers": {name: peer.described() for name, peer in PEERS.items()},
         "presets": {family: list(known) for family, known in PRESETS.items()},
     }
     if as_json:
         print(json.dumps(shelves))
         return
     for shelf, names in shelves.items():
-        if isinstance(names, dict):
+        if shelf == "peers":
+            for name, peer in PEERS.items():
+                print(f"{shelf}: {name} – {peer.title} ({peer.paper}, {peer.year})")
+        elif isinstance(names, dict):
             for family, known in names.items():
                 print(f"{shelf} of {family}: {', '.join(known)}")
         else:
@@ -205,6 +213,7 @@ def settings_of(
 ) -> Settings:
     """The preset with this command line's options on top, and knobs that the command fixes."""
     given |= {knob: getattr(options, option) for option, knob in KNOBS.items()}
+    given |= dict(options.set)
     return from_preset(preset, given)
 
 

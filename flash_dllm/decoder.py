@@ -89,6 +89,7 @@ def decode_batch_steps(
     """The loop. Yields (index of the prompt, step); finished sequences leave, new ones enter."""
     if not isinstance(batch_size, int) or batch_size < 1:
         raise ValueError(f"batch_size must be a whole number from 1 on, got {batch_size}")
+    strategy.check(config)
     for prompt_ids in prompts:
         check_prompt(engine, prompt_ids, config)
     if not prompts:
@@ -98,6 +99,11 @@ def decode_batch_steps(
         raise ValueError(
             f"cache {cache.name} does not fit {engine.info.name}, whose attention is "
             f"{engine.info.attention}; use {' or '.join(fitting)}"
+        )
+    if engine.info.shift and not strategy.fits_shift:
+        raise ValueError(
+            f"{strategy} can't be asked of {engine.info.name}, whose rows answer the next "
+            "position; use mask_views='isolated'"
         )
     session = engine.open(
         SessionRequest(
@@ -245,8 +251,9 @@ class _Sequence:
         self.index += 1
         self._queries: list[Query] = []
         self._answers: list[Prediction] = []
-        self._window = self.canvas.window()
-        self._generator = self.strategy.step(StepState(self._window, self.canvas.decidable()))
+        state = StepState.of(self.strategy, self.canvas, self.index)
+        self._window = state.window
+        self._generator = self.strategy.step(state)
         self._set(next(self._generator))
 
     def _set(self, ask: Ask) -> None:
@@ -289,7 +296,7 @@ class _Sequence:
         """Write the accepted tokens, promote accepted draft views, choose the next tracked set."""
         accepted = decision.accepted
         assert accepted, "every step must commit at least one token"
-        self.canvas = self.canvas.commit(accepted)
+        before, self.canvas = self.canvas, self.canvas.commit(accepted)
         last = self._queries[-1]
         written = set(_positions(last, Role.DECIDED))
         moves = []
@@ -312,6 +319,7 @@ class _Sequence:
         self.memory = self.cache.learn(
             self.memory,
             StepFacts(
+                before,
                 self.canvas,
                 positions,
                 tuple(p for p in positions if p not in written),

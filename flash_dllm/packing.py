@@ -243,7 +243,8 @@ def _write(
     put("predict", predict, 0)
     # keys are the positions' slots, then the scratch slots of this pass's views
     lengths = np.array([query.length for query in asked])
-    put("key_count_B", lengths + np.bincount(sequences[is_view], minlength=batch), 0)
+    is_scratch = local >= lengths[sequences]
+    put("key_count_B", lengths + np.bincount(sequences[is_scratch], minlength=batch), 0)
     put("page_table_BN", table[handles, : sizes.keys : PAGE] // PAGE, 0)
     # padding rows go with the last sequence: their results are never read, but they are numbers
     in_blocks = counts.copy()

@@ -45,11 +45,15 @@ class VerifyAsk:
     decided   (position, token) of D, in draft order: seen by everybody
     searched  (position, draft) in acceptance order: the k-th mask view sees the drafts before k
     is_dry    asked for the record only: nothing may be written but scratch slots
+    shares_masks  whether a mask view stands in its position's own slot, where rows of lower rank
+              see it in place of the draft pass's entry, as in the authors' code: it has seen
+              drafts, so later drafts reach earlier views (docs/decisions.md, Visibility)
     """
 
     decided: tuple[tuple[int, int], ...]
     searched: tuple[tuple[int, int], ...]
     is_dry: bool = False
+    shares_masks: bool = False
 
 
 @dataclass

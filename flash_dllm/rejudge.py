@@ -140,7 +140,7 @@ def _with_thresholds(
 
 def _again(strategy: DecodingStrategy, canvas: Canvas, step: StepTrace) -> RejudgedStep:
     """One recorded step, decided by this strategy on this canvas."""
-    state = StepState(step.window, canvas.decidable())
+    state = StepState.of(strategy, canvas, step.index)
     decision, asks = redecide(strategy, state, step, ABSENT)
     has_searched = any(isinstance(ask, VerifyAsk) and not ask.is_dry for ask in asks)
     proposals, stop = decision.proposals, decision.stop

@@ -25,6 +25,9 @@ class Settings:
     cache: CachePolicy
     config: DecodeConfig
 
+    def __post_init__(self) -> None:
+        self.strategy.check(self.config)
+
     def described(self) -> dict[str, Any]:
         """Names and knobs as plain data: the form of a trace's header and of a preset."""
         return {

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from flash_dllm.config import DecodeConfig
 from flash_dllm.files import write_text
 from flash_dllm.json_reader import shown
+from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace import SCHEMA_VERSION, DecodeTrace, TraceError
 from flash_dllm.trace_replay import replay
 from flash_dllm.trace_schema import FORMAT, read_trace
@@ -84,9 +85,13 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
             del tree["model"][name]
     if not tree["prompt_format"]:
         del tree["prompt_format"]
-    for item in fields(DecodeConfig):
-        if item.metadata.get("may_lack") and tree["config"].get(item.name) == item.default:
-            del tree["config"][item.name]
+    for part, kind in (
+        ("config", DecodeConfig),
+        ("strategy", STRATEGIES.get(trace.strategy["name"], DecodeConfig)),
+    ):
+        for item in fields(kind):
+            if item.metadata.get("may_lack") and tree[part].get(item.name) == item.default:
+                del tree[part][item.name]
     tree["token_texts"] = {str(token): s for token, s in sorted(tree["token_texts"].items())}
     return tree
 

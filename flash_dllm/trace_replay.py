@@ -9,13 +9,18 @@ from __future__ import annotations
 from dataclasses import fields
 from itertools import pairwise
 
-from flash_dllm.caches.base import CachePolicy
-from flash_dllm.caches.block import BlockCache
-from flash_dllm.caches.none import NoCache
+from flash_dllm.caches.base import (
+    CachePolicy,
+    StepFacts,
+    full_query,
+    rows_query,
+    verify_query,
+)
 from flash_dllm.canvas import Canvas
-from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
+from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
+from flash_dllm.shift import shifted
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, TraceError
+from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, TraceError, Verdict
 from flash_dllm.trace_schema import Settings
 
 View = tuple[int, float]
@@ -31,16 +36,14 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
     canvas = Canvas.start(
         trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block
     )
-    past = 0
+    memory = settings.cache.start()
     for number, step in enumerate(trace.steps, 1):
         try:
             if canvas.is_finished:
                 raise TraceError("comes after the run was finished")
-            check_step(step, number, canvas, settings, model, past)
+            memory, canvas = check_step(step, number, canvas, settings, model, memory)
         except TraceError as error:
             raise error.inside(f".steps[{number - 1}]") from None
-        past = canvas.past
-        canvas = canvas.commit(step.accepted)
     if canvas.is_finished and trace.status != "finished":
         raise TraceError("must be finished: the steps decide everything", ".status")
     if not canvas.is_finished and trace.status == "finished":
@@ -48,21 +51,25 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
 
 
 def check_step(
-    step: StepTrace, number: int, canvas: Canvas, settings: Settings, model: ModelInfo, past: int
-) -> None:
-    """Raise TraceError unless this is what the strategy and the cache do on this canvas.
-
-    past  positions in finished blocks one step earlier, of a block-causal model
-    """
+    step: StepTrace,
+    number: int,
+    canvas: Canvas,
+    settings: Settings,
+    model: ModelInfo,
+    memory: object,
+) -> tuple[object, Canvas]:
+    """Memory and canvas after this step. Raises TraceError unless it is what the strategy and the
+    cache policy, with this memory, do on this canvas."""
     strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
-    if step.window != canvas.window():
+    state = StepState.of(strategy, canvas, number)
+    if step.window != state.window:
         raise TraceError("is not the window of the replayed text", ".window")
     positions = [proposal.position for proposal in step.proposals]
     if sorted(positions) != list(step.window):
         raise TraceError("must hold each window position once", ".proposals")
-    decision, asks = redecide(strategy, StepState(step.window, canvas.decidable()), step)
+    decision, asks = redecide(strategy, state, step)
     compare(step, decision)
     for place, proposal in enumerate(step.proposals):
         if proposal.committed_token == model.mask_token_id:
@@ -71,7 +78,25 @@ def check_step(
         if any(a < b for a, b in pairwise(likely)):
             raise TraceError("must stand likeliest first", f".proposals[{place}].alternatives")
     check_reading(step, canvas)
-    check_passes(step, asks, canvas, cache, model.shift, past)
+    check_passes(step, asks, canvas, cache, model, memory)
+    after = canvas.commit(step.accepted)
+    if not cache.needs_mass:
+        memory = cache.learn(memory, _facts(step, asks, canvas, after, cache))
+    return memory, after
+
+
+def _facts(
+    step: StepTrace, asks: list[Ask], before: Canvas, after: Canvas, cache: CachePolicy
+) -> StepFacts:
+    """What the policy learned when this step ended."""
+    accepted = tuple(position for position, _ in step.accepted)
+    written: set[int] = set()
+    if isinstance(last := asks[-1], VerifyAsk):
+        written.update(position for position, _ in last.decided)
+        if cache.keeps_entries:
+            written |= {p.position for p in step.proposals if p.verdict is Verdict.VERIFIED}
+    unwritten = tuple(position for position in accepted if position not in written)
+    return StepFacts(before, after, accepted, unwritten, None, step.passes[0].kind == "full")
 
 
 def redecide(
@@ -168,33 +193,57 @@ def check_passes(
     asks: list[Ask],
     canvas: Canvas,
     cache: CachePolicy,
-    shift: int,
-    past: int,
+    model: ModelInfo,
+    memory: object,
 ) -> None:
     """Raise TraceError unless there is one pass of the right kind and size for each question."""
-    reread = len(step.verify_tracked if cache.keeps_entries else cache.reread(canvas))
-    is_block = isinstance(cache, BlockCache)
+    if not cache.needs_mass and step.tracked != cache.tracked(memory):
+        raise TraceError("is not what this cache re-reads", ".tracked")
     if len(step.passes) != len(asks):
         raise TraceError(f"must hold {len(asks)}, got {len(step.passes)}", ".passes")
     for place, (record, ask) in enumerate(zip(step.passes, asks, strict=True)):
         where = f".passes[{place}]"
-        if isinstance(ask, VerifyAsk):
-            kinds: tuple[str, ...] = ("audit",) if ask.is_dry else ("verify",)
-            predicted = len(ask.searched)
-            rows = 2 * predicted + (0 if ask.is_dry else reread + len(ask.decided))
-        else:
-            is_full = step.index == 1 or isinstance(cache, NoCache) or (is_block and past == 0)
-            kinds, predicted = ("full",) if is_full else ("full", "draft"), len(ask.window)
-            if record.kind == "full":
-                read = set(range(canvas.horizon))
-            elif is_block:
-                kinds, read = ("draft",), set(range(past, canvas.horizon))
-            else:
-                read = {*step.tracked, *ask.window}
-            rows = len(read | {position - shift for position in ask.window})
-        if record.kind not in kinds:
-            raise TraceError(f"must be {' or '.join(kinds)}, got {record.kind}", f"{where}.kind")
-        if record.predicted != predicted:
-            raise TraceError(f"must be {predicted}, got {record.predicted}", f"{where}.predicted")
-        if record.rows != rows:
-            raise TraceError(f"must be {rows}, got {record.rows}", f"{where}.rows")
+        possible = {
+            query.kind: shifted(query, canvas, model.mask_token_id, model.shift)
+            for query in _possible(step, ask, canvas, cache, model, memory)
+        }
+        if record.kind not in possible:
+            raise TraceError(
+                f"must be {' or '.join(possible)}, got {record.kind}", f"{where}.kind"
+            )
+        query = possible[record.kind]
+        if record.predicted != len(query.predict):
+            raise TraceError(
+                f"must be {len(query.predict)}, got {record.predicted}", f"{where}.predicted"
+            )
+        if record.rows != query.rows:
+            raise TraceError(f"must be {query.rows}, got {record.rows}", f"{where}.rows")
+
+
+def _possible(
+    step: StepTrace,
+    ask: Ask,
+    canvas: Canvas,
+    cache: CachePolicy,
+    model: ModelInfo,
+    memory: object,
+) -> list[Query]:
+    """What the policy may have asked the model, by kind.
+
+    The memory of a policy that needs mass can't be replayed: a trace holds the mass of the first
+    positions only. Of such a one the trace says what was re-read, and that is taken.
+    """
+    mask_token_id = model.mask_token_id
+    if isinstance(ask, VerifyAsk):
+        if cache.needs_mass:
+            return [
+                verify_query(canvas, step.verify_tracked, Role.TRACKED, ask, mask_token_id)
+            ]
+        return [cache.verify(memory, canvas, ask, mask_token_id, None)]
+    if not cache.needs_mass:
+        return [cache.draft(memory, canvas, ask, mask_token_id)]
+    full = full_query(canvas, ask.window, mask_token_id)
+    if step.index == 1:
+        return [full]
+    read = sorted({*step.tracked, *ask.window})
+    return [full, rows_query("draft", canvas, read, ask.window, mask_token_id)]

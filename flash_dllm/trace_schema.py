@@ -46,7 +46,7 @@ STATUSES = ("finished", "stopped")
 MAX_VOCAB = 1_000_000
 MAX_PROMPT = 32_768
 MAX_GEN_LENGTH = 4_096
-MAX_WINDOW = 1_024
+MAX_WINDOW = MAX_GEN_LENGTH  # prophet asks about every undecided position
 
 
 def token_texts(vocab_size: int) -> Reader:
@@ -173,11 +173,15 @@ def step_reader(vocab_size: int, length: int) -> Reader:
 
 def read_settings(value: Mapping[str, Any]) -> Settings:
     """The settings in a trace's header (from JSON, or the dicts of a DecodeTrace)."""
-    return Settings(
+    parts = (
         within(".strategy", build_named(STRATEGIES, "strategy"), value["strategy"]),
         within(".cache", build_named(CACHES, "cache policy"), value["cache"]),
         within(".config", lambda config: build(DecodeConfig, config), value["config"]),
     )
+    try:
+        return Settings(*parts)
+    except ValueError as error:
+        raise TraceError(str(error), ".strategy") from None
 
 
 def check_version(value: Any) -> None:

@@ -166,7 +166,9 @@ class Schedule:
         sees_draft = self.key_rank_BK[:, None, :] <= last
         is_own = self.key_row_BK[:, None, :] == self.rows_BW[:, :, None]
         kind = self.key_view_BK[:, None, :]
+        # a mask view in a searched slot is seen like any searched slot
+        sees_mask = is_own | ((searched > 0) & ~hidden)
         seen = torch.where(
-            kind == SLOT, ~hidden, torch.where(kind == DRAFT_VIEW, sees_draft, is_own)
+            kind == SLOT, ~hidden, torch.where(kind == DRAFT_VIEW, sees_draft, sees_mask)
         )
         return seen & is_key

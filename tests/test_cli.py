@@ -10,6 +10,7 @@ import pytest
 
 from flash_dllm import cli
 from flash_dllm.models.presets import PRESETS
+from flash_dllm.peers import PEERS
 from flash_dllm.trace_json import load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,12 +40,13 @@ def test_list_as_json_names_the_shelves(capsys):
     code, out, _ = call(capsys, "--list", "--json")
     assert code == 0
     assert json.loads(out) == {
-        "strategies": ["flash_verify", "confidence", "greedy"],
-        "caches": ["flash", "none", "block"],
+        "strategies": ["flash_verify", "confidence", "greedy", "factor", "llada", "prophet"],
+        "caches": ["flash", "none", "block", "prefix", "dual", "dkv", "dkv_greedy"],
         "impls": ["torch", "triton"],
         "families": [
             "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",
         ],
+        "peers": {name: peer.described() for name, peer in PEERS.items()},
         "presets": {family: list(known) for family, known in PRESETS.items()},
     }
 
@@ -75,6 +77,7 @@ def test_every_option_reaches_the_trace(capsys, small, tmp_path):
     assert trace.strategy == {
         "name": "flash_verify", "epsilon": 0.5, "gamma": 0.25, "search_size": 4,
         "order": "position", "acceptance": "joint", "correct": False, "audit": False,
+        "mask_views": "isolated",
     }  # fmt: skip
     assert trace.cache["track_size"] == 5 and trace.cache["verify_rows"] == 20
     assert trace.cache["refresh"] == 7
@@ -218,7 +221,8 @@ def test_the_module_runs_in_a_fresh_process():
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("strategies: flash_verify, confidence, greedy\n")
+    names = "flash_verify, confidence, greedy, factor, llada, prophet"
+    assert result.stdout.startswith(f"strategies: {names}\n")
 
 
 def test_loading_tells_its_stages_on_standard_error(capsys, small):
@@ -347,3 +351,22 @@ def test_options_of_many_prompts_and_devices_need_their_place(capsys, arguments,
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     code, _, err = call(capsys, *arguments)
     assert code == 2 and says in err
+
+
+def test_a_peer_is_a_preset_and_set_changes_any_knob(capsys, small, tmp_path):
+    path = tmp_path / "run.json"
+    code, _, problem = call(
+        capsys, "How many?", *small, "--preset", "dkv_cache", "--set", "reload_steps=3",
+        "--set", "block_length=6", "--length", "12", "--trace", str(path),
+    )  # fmt: skip
+    assert code == 0, problem
+    header = json.loads(path.read_text())
+    assert header["strategy"]["name"] == "llada"
+    assert header["cache"] == {"name": "dkv", "reload_steps": 3}
+    assert (header["config"]["gen_length"], header["config"]["block_length"]) == (12, 6)
+
+
+def test_a_set_knob_that_nothing_has_is_refused(capsys, small):
+    code, _, problem = call(capsys, "x", *small, "--preset", "fast_dllm_dual", "--set", "tau=0.9")
+    assert code == 2
+    assert "Tau has no effect with strategy confidence and cache dual" in problem

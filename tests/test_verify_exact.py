@@ -144,6 +144,24 @@ def test_each_wrong_mask_is_caught(engine, canvas, monkeypatch, wrong, leaks):
     assert largest_difference(engine, canvas) > 1e-3
 
 
+def test_shared_mask_views_let_a_draft_reach_its_own_mask_view(engine, canvas):
+    """As in the authors' code: through the mask views of later positions, which saw the draft."""
+
+    def views(searched):
+        session, handle = opened(engine, canvas)
+        ask = VerifyAsk(DECIDED, searched, shares_masks=True)
+        query = verify_query(canvas, TRACKED, Role.TRACKED, ask, MASK)
+        return logits_of(engine, session, handle, query)
+
+    base = views(SEARCHED)
+    for k, (position, draft) in enumerate(SEARCHED):
+        changed = list(SEARCHED)
+        changed[k] = (position, draft + 1)
+        moved = float((views(tuple(changed))[k] - base[k]).abs().max())
+        # the last one has no later mask view to hear itself through
+        assert (moved > 1e-6) is (k < len(SEARCHED) - 1)
+
+
 def test_tensor_visibility_equals_the_plain_rule_for_ragged_batches():
     rng = random.Random(5)
     for _ in range(20):
@@ -159,6 +177,7 @@ def test_tensor_visibility_equals_the_plain_rule_for_ragged_batches():
             ask = VerifyAsk(
                 tuple((p, 50) for p in free[:1]),
                 tuple((p, 60 + p) for p in free[1:]),
+                shares_masks=rng.random() < 0.5,
             )
             queries.append((handle, verify_query(canvas, (0, 3), Role.TRACKED, ask, MASK)))
         table = torch.arange(4 * 64).view(4, 64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,6 +15,7 @@ from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 class StepFacts:
     """What a policy learns when a step ends.
 
+    before    the text that the step decided on
     canvas    after the commit
     accepted  positions committed in this step
     unwritten those of them whose cache entry still holds [MASK]
@@ -21,6 +23,7 @@ class StepFacts:
     was_full  whether the draft pass read every position
     """
 
+    before: Canvas
     canvas: Canvas
     accepted: tuple[int, ...]
     unwritten: tuple[int, ...]
@@ -34,6 +37,8 @@ class CachePolicy(ABC):
 
     name: ClassVar[str]
     keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion pays
+    # whether the memory depends on attention mass; if not, a trace's passes are replayed exactly
+    needs_mass: ClassVar[bool] = False
     fits: ClassVar[frozenset[str]] = frozenset({"bidirectional"})  # kinds of attention
 
     @property
@@ -48,10 +53,6 @@ class CachePolicy(ABC):
     @abstractmethod
     def tracked(self, memory) -> tuple[int, ...]:
         """T_t: decided positions that the next draft pass re-reads, for the record."""
-
-    def reread(self, canvas: Canvas) -> tuple[int, ...]:
-        """The decided positions of every verify pass, where entries don't outlive the step."""
-        return canvas.decided()
 
     @abstractmethod
     def draft(self, memory, canvas: Canvas, ask: DraftAsk, mask_token_id: int) -> Query:
@@ -77,22 +78,32 @@ def range_query(
     kind: str, canvas: Canvas, first: int, window: tuple[int, ...], mask_token_id: int
 ) -> Query:
     """Every position from `first` to the horizon as one row, predicted at the window."""
-    last = canvas.horizon
-    positions = list(range(first, last))
-    flags = canvas.flags[first:last]
-    roles = [int(Role.CONTEXT if flag else Role.FAR) for flag in flags]
+    return rows_query(kind, canvas, range(first, canvas.horizon), window, mask_token_id)
+
+
+def rows_query(
+    kind: str,
+    canvas: Canvas,
+    positions: Sequence[int],
+    window: tuple[int, ...],
+    mask_token_id: int,
+    decided_role: Role = Role.CONTEXT,
+) -> Query:
+    """Each of these positions (the window among them) as one row, predicted at the window."""
+    tokens = [canvas.tokens[position] for position in positions]
+    roles = [int(Role.FAR if token is None else decided_role) for token in tokens]
+    place = {position: row for row, position in enumerate(positions)}
     for position in window:
-        roles[position - first] = int(Role.WINDOW)
-    tokens = canvas.tokens[first:last]
+        roles[place[position]] = int(Role.WINDOW)
     return Query(
         kind,
-        last,
+        canvas.horizon,
         tokens=[mask_token_id if token is None else token for token in tokens],
-        positions=positions,
+        positions=list(positions),
         slots=list(positions),
         roles=roles,
         ranks=[0] * len(positions),
-        predict=[position - first for position in window],
+        predict=[place[position] for position in window],
         block_size=canvas.causal_block,
     )
 
@@ -107,7 +118,8 @@ def verify_query(
     """Rows of a verify pass: re-read positions, D, draft views, mask views (docs/decisions.md).
 
     Only the re-read positions and D write to their own slots; all views write to scratch slots,
-    so that a rejected draft never touches the cache.
+    so that a rejected draft never touches the cache. Shared mask views write to their positions'
+    slots; the next draft pass reads those that stay undecided again, before anyone sees them.
     """
     reread = () if ask.is_dry else reread
     own = [*reread, *(position for position, _ in ask.decided)]
@@ -115,6 +127,8 @@ def verify_query(
     length, count = canvas.horizon, len(searched)
     ranks = list(range(1, count + 1))
     rows = len(own) + 2 * count
+    scratch = range(length, length + 2 * count)
+    mask_slots = searched if ask.shares_masks else scratch[count:]
     return Query(
         "audit" if ask.is_dry else "verify",
         length,
@@ -125,7 +139,7 @@ def verify_query(
             *[mask_token_id] * count,
         ],
         positions=[*own, *searched, *searched],
-        slots=[*own, *range(length, length + 2 * count)],
+        slots=[*own, *scratch[:count], *mask_slots],
         roles=[
             *[int(role)] * len(reread),
             *[int(Role.DECIDED)] * len(ask.decided),

@@ -30,9 +30,6 @@ class BlockCache(CachePolicy):
     def tracked(self, memory: int) -> tuple[int, ...]:
         return ()
 
-    def reread(self, canvas: Canvas) -> tuple[int, ...]:
-        return tuple(position for position in canvas.decided() if position >= canvas.past)
-
     def draft(self, memory: int, canvas: Canvas, ask: DraftAsk, mask_token_id: int) -> Query:
         kind = "draft" if memory else "full"
         return range_query(kind, canvas, memory, ask.window, mask_token_id)
@@ -40,7 +37,8 @@ class BlockCache(CachePolicy):
     def verify(
         self, memory: int, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: Mass | None
     ) -> Query:
-        return verify_query(canvas, self.reread(canvas), Role.CONTEXT, ask, mask_token_id)
+        current = tuple(position for position in canvas.decided() if position >= canvas.past)
+        return verify_query(canvas, current, Role.CONTEXT, ask, mask_token_id)
 
     def learn(self, memory: int, facts: StepFacts) -> int:
         block = facts.canvas.causal_block

@@ -35,6 +35,7 @@ class FlashCache(CachePolicy):
 
     name: ClassVar[str] = "flash"
     keeps_entries: ClassVar[bool] = True
+    needs_mass: ClassVar[bool] = True
 
     track_size: int = field(
         default=32,

@@ -31,7 +31,7 @@ class NoCache(CachePolicy):
     def verify(
         self, memory, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: Mass | None
     ) -> Query:
-        return verify_query(canvas, self.reread(canvas), Role.CONTEXT, ask, mask_token_id)
+        return verify_query(canvas, canvas.decided(), Role.CONTEXT, ask, mask_token_id)
 
     def learn(self, memory, facts: StepFacts) -> None:
         return None

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from flash_dllm.peers import PEERS
+
 
 @dataclass(frozen=True)
 class ModelPreset:
@@ -125,16 +127,23 @@ PRESETS: dict[str, dict[str, ModelPreset]] = {
 
 
 def preset_of(family: str, name: str | None, has_blocks: bool) -> ModelPreset:
-    """A family's preset by name; None: the first one. Raises ValueError naming the known ones.
+    """A family's preset or a peer's settings by name; None: the family's first one.
+
+    Raises ValueError naming the known ones. Peers are for bidirectional attention.
 
     has_blocks  whether this checkpoint is block-causal (a2d-qwen3 comes in both kinds)
     """
     known = PRESETS[family]
+    is_causal = has_blocks or next(iter(known.values())).settings["cache"]["name"] == "block"
+    peers = {} if is_causal else PEERS
     if name is None:
         first = next(iter(known.values()))
         if has_blocks and first.settings["cache"]["name"] == "flash":
             return ModelPreset({**first.settings, "cache": {"name": "block"}}, first.source)
         return first
-    if name not in known:
-        raise ValueError(f"preset must be one of {', '.join(known)}, got {name!r}")
-    return known[name]
+    if name in known:
+        return known[name]
+    if name in peers:
+        peer = peers[name]
+        return ModelPreset(peer.settings, f"{peer.paper}, {peer.source}", peer.reading)
+    raise ValueError(f"preset must be one of {', '.join({**known, **peers})}, got {name!r}")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from flash_dllm.canvas import Canvas
+from flash_dllm.config import DecodeConfig
 from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
 from flash_dllm.trace import Proposal, StopReason
 
@@ -16,10 +18,21 @@ Ask = DraftAsk | VerifyAsk
 
 @dataclass(frozen=True)
 class StepState:
-    """What a strategy may look at: the window and the part of it that may be committed."""
+    """What a strategy may look at: the text so far, the number of the step (from 1), the positions
+    it asks about, and those of them that may be committed."""
 
+    canvas: Canvas
+    index: int
     window: tuple[int, ...]
     decidable: tuple[int, ...]
+
+    @classmethod
+    def of(cls, strategy: DecodingStrategy, canvas: Canvas, index: int) -> StepState:
+        """The state that this strategy decides step `index` from."""
+        window = strategy.window(canvas)
+        asked = set(window)
+        decidable = tuple(position for position in canvas.decidable() if position in asked)
+        return cls(canvas, index, window, decidable)
 
 
 @dataclass(frozen=True)
@@ -56,6 +69,20 @@ class DecodingStrategy(ABC):
     @abstractmethod
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         """One decision: `prediction = yield ask` asks the model; the return value decides."""
+
+    def window(self, canvas: Canvas) -> tuple[int, ...]:
+        """The undecided positions that a step asks about, left to right. Most ask about the
+        canvas's window; what it may not commit there, it may commit nowhere."""
+        return canvas.window()
+
+    def check(self, config: DecodeConfig) -> None:
+        """Raise ValueError in one sentence if the knobs don't go with these lengths and rules."""
+        return None
+
+    @property
+    def fits_shift(self) -> bool:
+        """Whether its questions can be asked of models whose row at p answers p + 1."""
+        return True
 
     def max_views(self, window_size: int) -> int:
         """Scratch slots that a verify pass may need; 0 for strategies that never verify."""

@@ -13,6 +13,8 @@ from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepStat
 from flash_dllm.strategies.confidence import EPSILON, decided_proposals
 from flash_dllm.strategies.draft import ask_draft
 
+MASK_VIEWS = ("isolated", "shared")
+
 
 @dataclass(frozen=True)
 class FlashVerify(DecodingStrategy):
@@ -54,8 +56,23 @@ class FlashVerify(DecodingStrategy):
         metadata={"help": "record the mask view of every window position (changes no token)"},
     )
 
+    mask_views: str = field(
+        default="isolated",
+        metadata={"choices": MASK_VIEWS, "may_lack": True,
+                  "help": "who sees a mask view: its own row, or also rows before it (shared, as "
+                  "in the authors' code: drafts then confirm themselves)"},
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.audit and self.mask_views == "shared":
+            raise ValueError(
+                "audit needs mask_views='isolated': shared ones would change what it records"
+            )
+
+    @property
+    def fits_shift(self) -> bool:
+        return self.mask_views == "isolated"
 
     def max_views(self, window_size: int) -> int:
         if self.search_size is None or self.audit:  # an audit asks for the whole window's views
@@ -80,7 +97,9 @@ class FlashVerify(DecodingStrategy):
             answer = yield VerifyAsk((), draft.pairs(everything), is_dry=True)
             views.update(_answers(everything, answer))
         if searched:
-            answer = yield VerifyAsk(draft.pairs(decided), draft.pairs(searched))
+            shares_masks = self.mask_views == "shared"
+            pairs = draft.pairs(decided), draft.pairs(searched)
+            answer = yield VerifyAsk(*pairs, shares_masks=shares_masks)
             views.update(_answers(searched, answer))
 
         judgement = judge(

@@ -87,10 +87,18 @@ def verify_queries(draw):
     query = Query("verify", length)
     for _ in range(draw(st.integers(1, 4))):
         query.add(1, 0, draw(st.integers(0, length - 1)), Role.TRACKED, draw(st.integers(0, 4)))
-    scratch = length
+    scratch, shared = length, set()
     for role in draw(st.permutations([Role.DRAFT_VIEW, Role.MASK_VIEW] * searched)):
         rank = draw(st.integers(1, 4))
-        query.searched[draw(st.integers(0, length - 1))] = rank
+        slot = draw(st.integers(0, length - 1))
+        if role is Role.MASK_VIEW and slot not in query.searched and draw(st.booleans()):
+            # a shared mask view stands in the slot that its rank hides
+            query.searched[slot] = rank
+            query.add(1, 0, slot, role, rank)
+            shared.add(slot)
+            continue
+        if slot not in shared:
+            query.searched[slot] = rank
         query.add(1, 0, scratch, role, rank)
         scratch += 1
     query.predict = [0]

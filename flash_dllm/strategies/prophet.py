@@ -1,0 +1,111 @@
+"""Prophet: the greedy loop, until the answer is so clear that everything is committed at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from flash_dllm.acceptance import by_confidence
+from flash_dllm.canvas import Canvas
+from flash_dllm.config import DecodeConfig, check_ranges
+from flash_dllm.query import Prediction
+from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
+from flash_dllm.strategies.draft import ask_draft
+from flash_dllm.trace import StopReason, Verdict
+
+_GAP = {"symbol": "", "low": 0.0, "high": 100.0}
+# probabilities are recorded with 6 digits: less than half of the last one counts as that
+_LEAST = 5e-7
+
+
+def logit_gap(alternatives: Sequence[tuple[int, float]]) -> float:
+    """Distance of the two largest logits: the logarithm of their probabilities' ratio.
+
+    >>> round(logit_gap([(7, 0.8), (9, 0.1)]), 4)
+    2.0794
+    """
+    first, second = (max(_LEAST, probability) for _, probability in alternatives[:2])
+    return math.log(first / second)
+
+
+@dataclass(frozen=True)
+class Prophet(DecodingStrategy):
+    """One token a step of the current block; commit all masks of all blocks once the mean logit
+    gap over the answer's positions reaches a bar that falls with progress (arXiv 2508.19982).
+
+    Our reading: the gap is averaged over those of the answer's positions that are undecided, and
+    an answer without any counts as clear. Without `answer_start` every undecided position belongs
+    to it; the published code then never stops. Every pass predicts all undecided positions,
+    whatever the window.
+    """
+
+    name: ClassVar[str] = "prophet"
+
+    answer_start: int | None = field(
+        default=None,
+        metadata={"symbol": "", "low": 0, "high": 4095,
+                  "help": "offset of the final answer in the text; none means all of it"},
+    )
+    answer_length: int = field(
+        default=5, metadata={"symbol": "", "low": 1, "high": 4096, "help": "positions of it"}
+    )
+    gap_early: float = field(
+        default=7.5, metadata={**_GAP, "help": "mean logit gap to stop at in the first third"}
+    )
+    gap_middle: float = field(
+        default=5.0, metadata={**_GAP, "help": "the same in the second third"}
+    )
+    gap_late: float = field(default=2.5, metadata={**_GAP, "help": "the same in the last third"})
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    def check(self, config: DecodeConfig) -> None:
+        if config.alternatives < 2:
+            raise ValueError(
+                f"alternatives must be at least 2 for prophet, which compares the two likeliest "
+                f"tokens, got {config.alternatives}"
+            )
+        if self.answer_start is not None and self.answer_start >= config.gen_length:
+            raise ValueError(
+                f"answer_start must be below gen_length ({config.gen_length}), got "
+                f"{self.answer_start}"
+            )
+
+    def window(self, canvas: Canvas) -> tuple[int, ...]:
+        return tuple(position for position in canvas.undecided() if position < canvas.horizon)
+
+    def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
+        draft = yield from ask_draft(state)
+        answer = self._answer(state.canvas)
+        gaps = [
+            logit_gap(alternatives)
+            for position, alternatives in zip(draft.positions, draft.alternatives, strict=True)
+            if position in answer
+        ]
+        is_clear = not gaps or sum(gaps) / len(gaps) >= self._bar(state)
+        everything = range(len(draft.positions))
+        if is_clear:
+            chosen = [draft.proposal(i, Verdict.CONFIDENT, rank=0) for i in everything]
+            return Decision(tuple(chosen), StopReason.NO_SEARCH)
+        count = draft.decidable
+        ranked = by_confidence(draft.positions[:count], draft.confidences[:count])
+        forced = draft.proposal(ranked[0], Verdict.FORCED, rank=0)
+        left = draft.waiting([*ranked[1:], *range(count, len(draft.positions))])
+        return Decision((forced,), StopReason.NO_SEARCH, left)
+
+    def _answer(self, canvas: Canvas) -> range:
+        """The positions whose gap counts."""
+        if self.answer_start is None:
+            return range(canvas.prompt_length, canvas.length)
+        first = canvas.prompt_length + self.answer_start
+        return range(first, min(canvas.length, first + self.answer_length))
+
+    def _bar(self, state: StepState) -> float:
+        """The gap to reach, by how far the loop of one token a step has come."""
+        progress = (state.index - 1) / state.canvas.config.gen_length
+        if progress < 0.33:
+            return self.gap_early
+        return self.gap_middle if progress < 0.67 else self.gap_late
