@@ -258,6 +258,19 @@ def _row_words(
     )
 
 
+def held(step: StepTrace) -> list[tuple[int, int, float]]:
+    """For each β_t that the record can answer: (β_t, position that it adds, share held by all).
+
+    By the recorded attention alone: exact as a ranking of this step's draft pass. It says
+    nothing of what re-reading fewer tokens would have changed.
+    """
+    shares, total = [], 0.0
+    for count, (position, mass) in enumerate(step.attention, 1):
+        total += mass
+        shares.append((count, position, total))
+    return shares
+
+
 def pairs(steps: Iterable[Step]) -> list[tuple[int, Proposal]]:
     """(step, proposal) of every draft that has a mask view: the points of the c–c̃ plane.
 

@@ -55,7 +55,9 @@ def lab_board(
     ]
     if has_check:
         blocks += [_matrix(trace, now.index), _bound(now, gamma or 0.0)]
-    else:
+    if trace.cache.get("track_size") is not None:
+        blocks.append(_held(trace, now.index, span=7 if has_check else 12))
+    if not has_check:
         blocks.append(
             board.text(
                 "none", "This run checks nothing: its strategy writes what is sure, or one token "
@@ -217,7 +219,7 @@ def _bound(step: RejudgedStep, gamma: float) -> Block:
     title = "How far this block may stand from the model's own sequential law"
     if step.certainty is Certainty.DECIDED:
         return board.text("bound", title, "What would be kept at this ε was not recorded.",
-                          tag="h3", tone="empty", span=4)  # fmt: skip
+                          tag="h3", tone="empty", span=5)  # fmt: skip
     m = found.length
     note = (
         f"The check kept {counted(m, 'draft')} here. Each bar bounds the distance to the model "
@@ -231,7 +233,43 @@ def _bound(step: RejudgedStep, gamma: float) -> Block:
         {"label": "m (1 − γ)", "value": found.linear, "shown": number(found.linear),
          "colour": "axis", "note": "the simple bound; beyond 1 it says nothing"},
     ]  # fmt: skip
-    return board.bars("bound", title, note, items, span=4)
+    return board.bars("bound", title, note, items, span=5)
+
+
+def _held(trace: DecodeTrace, index: int, span: int) -> Block:
+    title = "What a smaller βₜ would re-read"
+    found = lab.held(trace.steps[index - 1])
+    if not found:
+        return board.text(
+            "held", title, "No attention was recorded in this step.", tag="h3", tone="empty",
+            span=span,
+        )  # fmt: skip
+    text_of = texts_of(trace)
+    written = dict(enumerate(trace.prompt_token_ids))
+    written |= {position: token for step in trace.steps for position, token in step.accepted}
+    hover = [
+        f"βₜ {count}: adds {position} “{escape(label(text_of(written[position])))}”, {share:.0%}"
+        for count, position, share in found
+    ]
+    marks = [
+        {"type": "scatter", "mode": "lines+markers", "x": [count for count, _, _ in found],
+         "y": [share for _, _, share in found], "hoverinfo": "text", "hovertext": hover,
+         "line": {"color": "@tracked", "width": 2, "shape": "hv"},
+         "marker": {"color": "@tracked", "size": 4}}
+    ]  # fmt: skip
+    layout = {
+        "xaxis": {"range": [0, len(found) + 1], "title": "βₜ, tokens re-read"},
+        "yaxis": {"range": [0, max(0.1, 1.15 * found[-1][2])], "tickformat": ".0%",
+                  "title": "attention held"},
+    }  # fmt: skip
+    note = (
+        "The written tokens by attention in this step. Exact as a ranking; what re-reading fewer "
+        "would change needs a run."
+    )
+    return board.chart(
+        "held", title, note, marks, layout, height=220, span=span,
+        spoken=f"{len(found)} tokens hold {found[-1][2]:.0%} of the attention.",
+    )  # fmt: skip
 
 
 def missed_rows(trace: DecodeTrace) -> list[list[str]]:
@@ -273,7 +311,6 @@ def _missed(trace: DecodeTrace, index: int) -> Block:
         [rows[k] for k in order], title="Missed chances", note=note, words=(2, 4),
         empty="No draft of this run that was checked and right was missed.",
         event="step", picks=[every[k].step for k in order], pick_help="Go to this step",
-        span=8 if "gamma" in trace.strategy else 12,
     )  # fmt: skip
 
 

@@ -105,6 +105,7 @@ def test_a_client_streams_a_run_and_judges_it_again(client):
     last = job.result(timeout=30)
     assert last["text"] == "AABB"
     assert client.predict(last["trace"], None, 0.9, api_name="/rejudge")["first_change"] == 1
+    assert client.predict(last["trace"], gamma=0.9, api_name="/rejudge")["tokens_gained"] == -1
     assert client.predict(last["trace"], api_name="/metrics")["passes"] == 5
 
 

@@ -124,6 +124,16 @@ def test_gamma_above_the_check_refuses_it_and_the_badge_says_how_far_that_is_kno
     assert block(message, "bound")["bars"][0]["value"] == 0
 
 
+def test_the_attention_that_a_smaller_beta_t_would_hold():
+    """Step 2 of the toy example: BOS .5, position 2 .3, position 3 .2; the list is not cut."""
+    found = lab.held(toy().steps[1])
+    assert [(count, position) for count, position, _ in found] == [(1, 0), (2, 1), (3, 2)]
+    assert [share for _, _, share in found] == pytest.approx([0.5, 0.8, 1.0])
+    chart = block(lab_board(toy(), "x", 2, None, None), "held")
+    assert chart["marks"][0]["x"] == [1, 2, 3]
+    assert chart["marks"][0]["hovertext"][1] == "βₜ 2: adds 1 “A”, 80%"
+
+
 def test_a_step_behind_the_change_says_that_only_a_run_knows():
     message = lab_board(toy(), "x", 3, None, 0.9)
     assert "only a real run knows" in block(message, "say")["text"][0]
