@@ -51,12 +51,10 @@ def lab_board(
         board.text("say", _saying(other, now), tone="lead", span=8),
         board.badge("badge", *_badge(again, now), span=4),
         _ladder(other, now, epsilon, gamma),
-        _plane(other, again, now, epsilon, gamma),
     ]
     if has_check:
+        blocks.append(_plane(other, again, now, epsilon, gamma))
         blocks += [_matrix(trace, now.index), _bound(now, gamma or 0.0)]
-    if trace.cache.get("track_size") is not None:
-        blocks.append(_held(trace, now.index, span=7 if has_check else 12))
     if not has_check:
         blocks.append(
             board.text(
@@ -64,6 +62,8 @@ def lab_board(
                 "a step. Choose Flash-Verify in Watch to see a check here.", tone="empty",
             )
         )  # fmt: skip
+    if trace.cache.get("track_size") is not None:
+        blocks.append(_held(trace, now.index, span=7 if has_check else 12))
     return board.board(key, [*blocks, _missed(trace, now.index)])
 
 
@@ -128,14 +128,18 @@ def _ladder(
         "yaxis": {"range": [0, 1.46], "tickvals": [0, 0.25, 0.5, 0.75, 1],
                   "title": "confidence"},
     }  # fmt: skip
-    note = "Bar: the check (c̃); of sure drafts, c. Tick: the draft (c). ×: another token."
+    has_check = "gamma" in trace.strategy
+    title = "The check, draft by draft" if has_check else "The drafts, one by one"
+    note = "Tick: how sure the draft is (c). Bar: written in this step."
+    if has_check:
+        note = "Bar: the check (c̃); of sure drafts, c. Tick: the draft (c). ×: another token."
     left_out = len(step.proposals) - shown
     if left_out > 0:
         note += f" {counted(left_out, 'draft')} further down are not shown."
     return board.chart(
-        "ladder", "The check, draft by draft", note, marks, layout,
+        "ladder", title, note, marks, layout,
         [*board.threshold("y", epsilon, "epsilon"), *board.threshold("y", gamma, "gamma")],
-        height=336, spoken=_saying(trace, step), span=7,
+        height=336, spoken=_saying(trace, step), span=7 if has_check else 12,
     )  # fmt: skip
 
 
@@ -237,7 +241,7 @@ def _bound(step: RejudgedStep, gamma: float) -> Block:
 
 
 def _held(trace: DecodeTrace, index: int, span: int) -> Block:
-    title = "What a smaller βₜ would re-read"
+    title = "What another βₜ would re-read"
     found = lab.held(trace.steps[index - 1])
     if not found:
         return board.text(
@@ -257,8 +261,14 @@ def _held(trace: DecodeTrace, index: int, span: int) -> Block:
          "line": {"color": "@tracked", "width": 2, "shape": "hv"},
          "marker": {"color": "@tracked", "size": 4}}
     ]  # fmt: skip
+    size = trace.cache["track_size"]
     layout = {
-        "xaxis": {"range": [0, len(found) + 1], "title": "βₜ, tokens re-read"},
+        "shapes": [_upright(size, 1, "@tracked", "dot") | {"yref": "paper"}],
+        "annotations": [
+            {"x": size, "y": 1, "yref": "paper", "text": f"this run: {size}", "showarrow": False,
+             "xanchor": "left", "yanchor": "top", "xshift": 4, "font": {"color": "@quiet"}}
+        ],
+        "xaxis": {"range": [0, max(size, len(found)) + 1], "title": "βₜ, tokens re-read"},
         "yaxis": {"range": [0, max(0.1, 1.15 * found[-1][2])], "tickformat": ".0%",
                   "title": "attention held"},
     }  # fmt: skip

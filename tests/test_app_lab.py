@@ -6,9 +6,11 @@ import pytest
 
 from app import lab, real_run
 from app.lab_view import lab_board, missed_rows
+from app.presets import TRACES
 from app.runs import Runs
 from flash_dllm.query import Role, visible_slots
 from flash_dllm.trace import COMMITTED, Verdict
+from flash_dllm.trace_json import load
 from tests.app_traces import hostile, rich, toy
 
 
@@ -132,6 +134,13 @@ def test_the_attention_that_a_smaller_beta_t_would_hold():
     chart = block(lab_board(toy(), "x", 2, None, None), "held")
     assert chart["marks"][0]["x"] == [1, 2, 3]
     assert chart["marks"][0]["hovertext"][1] == "βₜ 2: adds 1 “A”, 80%"
+
+
+def test_a_run_without_a_check_says_so_and_draws_no_plane():
+    message = lab_board(load(TRACES / "word-1-greedy.json"), "x", 1, None, None)
+    names = [part["id"] for part in json.loads(message)["blocks"]]
+    assert names == ["say", "badge", "ladder", "none", "held", "missed"]
+    assert block(message, "ladder")["lines"] == []
 
 
 def test_a_step_behind_the_change_says_that_only_a_run_knows():
