@@ -223,7 +223,7 @@ def _labelled(engine: Any) -> Iterator[_Marks]:
         return run
 
     def launch(self: Any, queries: Any, alternatives: int) -> Any:
-        kinds = dict.fromkeys(query.kind for _, query in queries)
+        kinds = sorted({query.kind for _, query in queries})
         rows = sum(query.rows for _, query in queries)
         marks.begin(PassTimes("+".join(kinds), rows, sum(len(q.predict) for _, q in queries)))
         result = original_launch(self, queries, alternatives)

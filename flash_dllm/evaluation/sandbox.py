@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-CPU_SECONDS = 2
+CPU_SECONDS = 4
 WALL_SECONDS = 10
 MEMORY_BYTES = 512 * 1024**2
 FILE_BYTES = 1024**2
