@@ -141,14 +141,15 @@ PEERS: dict[str, Peer] = {
         "Flash-dLLM", "arXiv 2609.26796", 2026, "the paper",
         _settings(
             {"name": "flash_verify", "epsilon": 0.9, "gamma": 0.8},
-            {"name": "flash", "track_size": 32}, 64, block_length=None,
+            {"name": "flash", "track_size": 32},
         ),
         "Read the window and a few tracked tokens; verify unsure drafts in a second pass.",
         "refresh = 1 with all tokens tracked is no cache; a mask view answers what decoding one "
         "position after another would under the same cache",
         "entries that are neither in the window nor tracked; tokens accepted together, within "
         "1 − γ each",
-        "See docs/decisions.md.",
+        "In blocks of 32: in one block of everything the surest position is an end token at the "
+        "far end, again and again. All else: docs/decisions.md.",
     ),
     "flash_dllm_official": Peer(
         "Flash-dLLM, as released", "arXiv 2609.26796", 2026, "VILA-Lab/Flash-dLLM",
