@@ -48,6 +48,8 @@ def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | Non
     epsilon = trace.strategy.get("epsilon")
     match proposal.verdict:
         case Verdict.CONFIDENT:
+            if epsilon is None:
+                return "Written at once by the strategy's own rule."
             return f"Written at once: c ≥ ε = {number(epsilon)}."
         case Verdict.FORCED:
             return "Written as the surest draft of the window."
@@ -112,12 +114,18 @@ def number(value: float | None) -> str:
 def _written_first(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
     forced = [p for p in step.proposals if p.verdict is Verdict.FORCED]
     sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT]
-    epsilon = number(trace.strategy.get("epsilon"))
+    threshold = trace.strategy.get("epsilon")
+    epsilon = number(threshold)
     if forced:
         name = f"“{label(text_of(forced[0].draft_token))}” ({number(forced[0].confidence)})"
         if trace.strategy.get("name") == "greedy":
             return f"Greedy writes one token a step: {name}, the surest of the window."
+        if threshold is None:
+            return f"The strategy wrote no draft by its own rule, so the surest one, {name}, was."
         return f"No draft reached ε = {epsilon}, so the surest one, {name}, was written anyway."
+    if threshold is None:
+        # a schedule, a factor or a gap decided, not a threshold on c
+        return f"The strategy wrote {counted(len(sure), 'draft')} of this window at once."
     if len(sure) == 1:
         name = f"“{label(text_of(sure[0].draft_token))}” ({number(sure[0].confidence)})"
         return f"{name} was sure enough to write at once (c ≥ ε = {epsilon})."

@@ -104,3 +104,13 @@ def test_layout_parts_join_to_the_room_of_the_text():
     assert layout_parts("    return x") == ("    ", "return x", "")
     assert layout_parts(":\n        ") == ("", ":", "\n        ")
     assert layout_parts("\n\n") == ("", "⏎", "\n\n")
+
+
+def test_a_strategy_without_epsilon_is_not_told_as_if_it_had_one():
+    trace = replace(toy(), strategy={"name": "factor", "factor": 1.0})
+    texts = [sentences.step_sentence(trace, s) for s in trace.steps]
+    texts += [sentences.token_sentence(trace, p) for s in trace.steps for p in s.proposals]
+    assert not any("ε" in text for text in texts)
+    sure = Proposal(1, 1, 0.95, Verdict.CONFIDENT, 0)
+    text = sentences.step_sentence(trace, step(sure, stop=StopReason.NO_SEARCH))
+    assert text == "The strategy wrote 1 draft of this window at once."

@@ -144,12 +144,16 @@ class Laboratory:
     @cached_property
     def traces(self) -> list[Any]:
         """Complete traces of a few items, for what only steps show (Figure 1)."""
-        settings = from_preset(self.engine.preset, {"strategy": "confidence", "cache": "flash"})
         items = self.items(Cell.of("word"))[: min(8, self.limit)]
+        prompts = [self.engine.encode(item.prompt) for item in items]
+        knobs: dict[str, Any] = {"strategy": "confidence", "cache": "flash"}
+        usual = from_preset(self.engine.preset, knobs).config.gen_length
+        # the official length of a family may be more than a small model of it has room for
+        room = self.engine.max_length - max(map(len, prompts))
+        settings = from_preset(self.engine.preset, {**knobs, "gen_length": min(usual, room)})
         return decode_batch(
-            self.engine, [self.engine.encode(item.prompt) for item in items],
-            settings.strategy, settings.cache, settings.config, len(items),
-        )  # fmt: skip
+            self.engine, prompts, settings.strategy, settings.cache, settings.config, len(items)
+        )
 
 
 def with_examples(item: Item, examples: Sequence[Item]) -> Item:
