@@ -1,5 +1,6 @@
 """Runs the tests as `make test` does; without Chromium the last line says what did not run."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,9 @@ def main() -> int:
     command = [sys.executable, "-m", "pytest", "-q", *sys.argv[1:]]
     if not has_browser:
         command += ["-m", "not browser"]
-    code = subprocess.call(command)
+    # small tensors: a second thread gains little, and on two cores it loses much as soon as
+    # anything else runs
+    code = subprocess.call(command, env={"OMP_NUM_THREADS": "1", **os.environ})
     if not has_browser:
         print(NO_BROWSER)
     return code

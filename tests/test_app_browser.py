@@ -211,6 +211,8 @@ def test_knobs_follow_the_strategy(page):
 def test_dragging_gamma_judges_again_and_says_how_far_it_is_exact(page):
     choose_toy(page)
     page.wait_for_function("document.querySelector('.fd-gamma').ariaValueNow === '0.80'")
+    # the toy's text is shorter than that of the run before: let the page settle
+    page.wait_for_timeout(500)
     box = page.locator(".fd-gamma").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
