@@ -63,27 +63,21 @@ def circumstances(engine) -> dict[str, str]:
     }
 
 
-def milliseconds(traces: list[DecodeTrace], kind: str) -> str:
-    """Median time of one pass of a kind, host work included."""
-    times = [p.seconds for t in traces for s in t.steps for p in s.passes if p.kind == kind]
+def milliseconds(traces: list[DecodeTrace], kind: str, rows: int | None = None) -> str:
+    """Median time of one pass of a kind, host work included; with `rows`, of those of that size."""
+    times = [
+        p.seconds
+        for t in traces
+        for s in t.steps
+        for p in s.passes
+        if p.kind == kind and rows in (None, p.rows)
+    ]
     return f"{statistics.median(times) * 1e3:.1f}" if times else ""
 
 
 def row_counts(trace: DecodeTrace, kind: str) -> str:
     rows = [p.rows for s in trace.steps for p in s.passes if p.kind == kind]
     return f"{statistics.median(rows):.0f}" if rows else ""
-
-
-def milliseconds_at(traces: list[DecodeTrace], kind: str, rows: int) -> str:
-    """Median time of the passes of a kind that read just so many rows."""
-    times = [
-        p.seconds
-        for t in traces
-        for s in t.steps
-        for p in s.passes
-        if p.kind == kind and p.rows == rows
-    ]
-    return f"{statistics.median(times) * 1e3:.1f}" if times else ""
 
 
 def main() -> None:
@@ -136,8 +130,8 @@ def main() -> None:
                 "draft_ms": milliseconds(run, "draft"), "draft_rows": row_counts(run[0], "draft"),
                 "verify_ms": milliseconds(run, "verify"),
                 "verify_rows": row_counts(run[0], "verify"),
-                "draft_64_ms": milliseconds_at(run, "draft", 64),
-                "verify_32_ms": milliseconds_at(run, "verify", 32),
+                "draft_64_ms": milliseconds(run, "draft", 64),
+                "verify_32_ms": milliseconds(run, "verify", 32),
                 "full_ms": milliseconds(run, "full"), "repeats": options.repeats, **facts,
             }  # fmt: skip
         )

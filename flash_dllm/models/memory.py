@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from flash_dllm.memory import slot_bytes
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.quantize import BYTES, is_quantized
 
@@ -51,7 +52,7 @@ def estimate(shapes: Mapping[str, tuple[int, ...]], spec: ModelSpec, devices: in
     """The need of one of `devices` that share the matrices of the blocks."""
     inside = sum(math.prod(s) for tensor, s in shapes.items() if is_quantized(tensor, s))
     parameters = sum(math.prod(s) for s in shapes.values())
-    per_position = 2 * spec.n_layers * spec.n_kv_heads * spec.head_dim
+    per_position = slot_bytes(spec, itemsize=1)
     return Need(
         parameters - inside + inside // devices, inside // devices, per_position // devices
     )
