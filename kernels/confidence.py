@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.contract import INTERPRETER, architecture, check, power_of_two
+from kernels.overlap import begin, overlap
 
 TILE = 4096
 # small, so that the interpreter's short vocabularies have borders inside
@@ -40,7 +41,9 @@ def _tile_kernel(
     HAS_NOISE: tl.constexpr,
     ALTERNATIVES: tl.constexpr,
     TILE: tl.constexpr,
+    OVERLAPS: tl.constexpr,
 ):
+    begin(OVERLAPS)
     row = tl.program_id(0).to(tl.int64)
     tile = tl.program_id(1)
     ids = tile * TILE + tl.arange(0, TILE)
@@ -94,7 +97,9 @@ def _combine_kernel(
     ALTERNATIVES: tl.constexpr,
     TILES: tl.constexpr,
     CANDIDATES: tl.constexpr,
+    OVERLAPS: tl.constexpr,
 ):
+    begin(OVERLAPS)
     row = tl.program_id(0).to(tl.int64)
     tile = tl.arange(0, TILES)
     is_real = tile < tiles
@@ -161,10 +166,11 @@ def confidence(
         logits, logits if noise is None else noise, *parts,
         logits.stride(0), 0 if noise is None else noise.stride(0), vocab_size, tiles, excluded_id,
         HAS_NOISE=noise is not None, ALTERNATIVES=kept, TILE=tile, num_warps=4,
+        **overlap(logits),
     )
     _combine_kernel[(rows,)](
         *parts, tokens, confidences, others, probabilities, tiles,
         ALTERNATIVES=kept, TILES=power_of_two(tiles),
-        CANDIDATES=power_of_two(tiles * max(kept, 1)), num_warps=1,
+        CANDIDATES=power_of_two(tiles * max(kept, 1)), num_warps=1, **overlap(logits),
     )
     return tokens, confidences, others, probabilities

@@ -21,6 +21,7 @@ class Tile:
     is_tail_transposed  whether the tail of a 144-row tile is computed keys × rows. A must where
                the main tile's products are wgmma, a loss elsewhere (`scheduled_attention.py`)
     most_rows  of one program; several share a larger block
+    registers  at most so many a thread, so that `resident` programs fit; None: as it comes
     """
 
     keys: int
@@ -29,6 +30,7 @@ class Tile:
     resident: int = 1
     is_tail_transposed: bool = False
     most_rows: int = 144
+    registers: int | None = None
 
 
 # class → rows of the tile → tile, for 16-bit inputs and heads of at most 128
@@ -38,8 +40,8 @@ _HALF: dict[int, dict[int, Tile]] = {
         16: Tile(64, 4, 3, 2),
         32: Tile(64, 4, 3, 2),
         64: Tile(64, 4, 3, 2),
-        128: Tile(128, 8, 3),
-        144: Tile(128, 8, 2, is_tail_transposed=True),
+        128: Tile(64, 8, 3),
+        144: Tile(64, 8, 3, is_tail_transposed=True),
     },
     # 163 KB
     80: {
@@ -59,9 +61,7 @@ _HALF: dict[int, dict[int, Tile]] = {
     },
 }
 # passes with views need more registers, which a tail doesn't leave: fewer keys instead of spills
-_HALF_VIEWS = {90: {144: Tile(64, 8, 4, is_tail_transposed=True)}, 80: {144: Tile(32, 8, 3)}}
-# a part of few keys waits for memory, not for products: small steps, copied further ahead
-_HALF_PARTS = {90: {144: Tile(64, 8, 4, is_tail_transposed=True)}}
+_HALF_VIEWS = {90: {64: Tile(32, 4, 4, 2)}, 80: {144: Tile(32, 8, 3)}}
 # fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
 # plain multiply-adds, correct and slow
 _FULL = Tile(16, 8, 1, most_rows=32)
@@ -82,15 +82,12 @@ def attention_tile(
     head_dim: int,
     itemsize: int,
     has_views: bool = False,
-    is_split: bool = False,
 ) -> Tile:
     """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number."""
     kind = gpu_class(capability)
     if itemsize > 2 or kind == 75:
         return _FULL
     tile = _HALF[kind][rows]
-    if is_split:
-        tile = _HALF_PARTS.get(kind, {}).get(rows, tile)
     if has_views:
         tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
     if head_dim > 128:  # twice the bytes per key
@@ -114,7 +111,7 @@ def attention_plan(
     """
     tile = attention_tile(capability, rows, head_dim, itemsize, has_views)
     splits = key_splits(programs, keys, tile, processors)
-    return attention_tile(capability, rows, head_dim, itemsize, has_views, splits > 1), splits
+    return tile, splits
 
 
 def mass_tile(capability: tuple[int, int], head_dim: int, itemsize: int) -> tuple[int, Tile]:
@@ -122,8 +119,19 @@ def mass_tile(capability: tuple[int, int], head_dim: int, itemsize: int) -> tupl
     if itemsize > 2 or gpu_class(capability) == 75:
         return 32, Tile(32, 8, 1)
     if gpu_class(capability) == 90 and head_dim <= 128:
-        return 64, Tile(128, 4, 2)
+        return 64, Tile(64, 4, 3, 2)
     return 64, Tile(64, 4, 2)
+
+
+def mass_programs(heads: int, keys: int, tile: Tile, processors: int) -> int:
+    """How many programs share one head's keys in `attention_mass`; from shapes alone.
+
+    Enough to give every multiprocessor `resident` programs, at least a tile each.
+
+    heads  sequences × key/value heads
+    """
+    tiles = -(-keys // tile.keys)
+    return max(1, min(tiles, -(-processors * tile.resident // heads)))
 
 
 def key_splits(programs: int, keys: int, tile: Tile, processors: int) -> int:

@@ -16,10 +16,11 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.contract import INTERPRETER, architecture, check, check_rows
+from kernels.overlap import begin, overlap
 from kernels.reference import HeadNorms
 from kernels.rope_cache import check_cache
-from kernels.routes import FUSED_QKV, qkv_route
-from kernels.skinny_gemm import MAX_ROWS, descriptor, load_tile, row_tiles
+from kernels.routes import FUSED_QKV, bytes_before_start, qkv_route
+from kernels.skinny_gemm import MAX_ROWS, ask_for_rows, descriptor, load_tile, row_tiles
 
 
 class Tile(NamedTuple):
@@ -122,6 +123,7 @@ def _finish_head(
 
 @triton.jit
 def _fused_qkv_kernel(
+    weight_ptr,
     weight,
     main,
     tail,
@@ -154,11 +156,17 @@ def _fused_qkv_kernel(
     IS_SWAPPED: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     HAS_NORMS: tl.constexpr,
+    OVERLAPS: tl.constexpr,
+    BYTES_AHEAD: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     # row blocks of one head are neighbours, so its weights are read from memory once
     first_row = tl.program_id(0) * MAIN
     head = tl.program_id(1)
     n = head * SIZE
+    if BYTES_AHEAD > 0:
+        ask_for_rows(weight_ptr, n, 0, weight_stride, weight_rows, SIZE, BYTES_AHEAD, LANES)
+    begin(OVERLAPS)
     TAIL_ROWS: tl.constexpr = TAIL if TAIL > 0 else 16
     acc = tl.zeros((SIZE, MAIN) if IS_SWAPPED else (MAIN, SIZE), tl.float32)
     acc_tail = tl.zeros((SIZE, TAIL_ROWS), tl.float32)
@@ -231,7 +239,7 @@ def fused_qkv(
         tail_source = descriptor("hidden", hidden, tail or main, block_k)
     # pointers that a variant never reads are any valid pointer
     _fused_qkv_kernel[(triton.cdiv(rows, main + tail), n_heads + 2 * n_kv_heads)](
-        weight_source, main_source, tail_source, q if bias is None else bias,
+        weight, weight_source, main_source, tail_source, q if bias is None else bias,
         q if q_norm is None else q_norm, q if k_norm is None else k_norm,
         0.0 if head_norms is None else head_norms.eps,
         cos, sin, positions, slots, q, key_cache, value_cache,
@@ -240,5 +248,6 @@ def fused_qkv(
         N_HEADS=n_heads, N_KV_HEADS=n_kv_heads, SIZE=head_dim, MAIN=main, TAIL=tail,
         BLOCK_K=block_k, STAGES=tile.stages, USES_TMA=uses_tma, IS_SWAPPED=is_swapped,
         HAS_BIAS=bias is not None, HAS_NORMS=head_norms is not None, num_warps=tile.warps,
+        BYTES_AHEAD=bytes_before_start(size_k, weight), LANES=32 * tile.warps, **overlap(q),
     )
     return q

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.contract import check, check_rows, power_of_two
+from kernels.overlap import begin, overlap
 from kernels.prefetch import Hint, prefetch
 
 # a row must fit the registers of one program
@@ -43,12 +44,14 @@ def _rms_norm_kernel(
     BLOCK: tl.constexpr,
     ASKS_AHEAD: tl.constexpr,
     LANES: tl.constexpr,
+    OVERLAPS: tl.constexpr,
 ):
     if ASKS_AHEAD:
         prefetch(
             ahead_ptr, ahead_chunks, ahead_splits, ahead_stride, ahead_share, ahead_size,
             tl.program_id(0), tl.num_programs(0), LANES,
         )  # fmt: skip
+    begin(OVERLAPS)
     out_row = tl.program_id(0).to(tl.int64)
     row = out_row
     if HAS_ROWS:
@@ -128,5 +131,6 @@ def _launch(
             flat.stride(0), parts.stride(1), parts.stride(0), size, eps, *(ahead or Hint(flat)),
             PARTS=0 if branch is None else len(parts), HAS_ROWS=rows is not None, BLOCK=block,
             ASKS_AHEAD=ahead is not None, LANES=32 * warps, num_warps=warps,
+            **overlap(flat),
         )
     return total, normed

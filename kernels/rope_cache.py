@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.contract import check, check_rows, power_of_two
+from kernels.overlap import begin, overlap
 from kernels.prefetch import Hint, prefetch
 from kernels.reference import HeadNorms
 
@@ -52,6 +53,7 @@ def _rope_cache_kernel(
     HAS_NORMS: tl.constexpr,
     ASKS_AHEAD: tl.constexpr,
     LANES: tl.constexpr,
+    OVERLAPS: tl.constexpr,
 ):
     if ASKS_AHEAD:
         prefetch(
@@ -59,6 +61,7 @@ def _rope_cache_kernel(
             tl.program_id(0) * tl.num_programs(1) + tl.program_id(1),
             tl.num_programs(0) * tl.num_programs(1), LANES,
         )  # fmt: skip
+    begin(OVERLAPS)
     # blocks of heads: those of q, then of k, then of v
     Q_BLOCKS: tl.constexpr = (N_HEADS + BLOCK_HEADS - 1) // BLOCK_HEADS
     KV_BLOCKS: tl.constexpr = (N_KV_HEADS + BLOCK_HEADS - 1) // BLOCK_HEADS
@@ -161,6 +164,7 @@ def rope_cache(
         N_HEADS=n_heads, N_KV_HEADS=n_kv_heads, HALF=head_dim // 2, BLOCK_HALF=block_half,
         BLOCK_HEADS=block_heads, HAS_BIAS=bias is not None, HAS_NORMS=head_norms is not None,
         ASKS_AHEAD=ahead is not None, LANES=32 * WARPS, num_warps=WARPS,
+        **overlap(qkv),
     )
     return q
 

@@ -19,7 +19,9 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.contract import check, power_of_two
-from kernels.routes import Tile
+from kernels.overlap import begin, overlap
+from kernels.prefetch import prefetch
+from kernels.routes import Tile, bytes_before_start
 
 MAX_ROWS = 256
 
@@ -39,6 +41,15 @@ def load_tile(source, row, k, stride, rows, size_k, ROWS: tl.constexpr, BLOCK_K:
 
 
 @triton.jit
+def ask_for_rows(weight_ptr, row, k, stride, rows, ROWS: tl.constexpr,
+                 BYTES: tl.constexpr, LANES: tl.constexpr):  # fmt: skip
+    """Bring the first BYTES of a program's own weight rows to the L2 before it may start."""
+    item: tl.constexpr = weight_ptr.dtype.element_ty.primitive_bitwidth // 8
+    first = weight_ptr + row.to(tl.int64) * stride + k
+    prefetch(first, tl.minimum(rows - row, ROWS), 1, stride * item, 0, BYTES, 0, 1, LANES)
+
+
+@triton.jit
 def _store_rows(out_ptr, acc, first_row, n, rows, size_n, ROWS: tl.constexpr,
                 BLOCK_N: tl.constexpr):  # fmt: skip
     """acc [BLOCK_N, ROWS], transposed, to out [rows, size_n]."""
@@ -51,6 +62,7 @@ def _store_rows(out_ptr, acc, first_row, n, rows, size_n, ROWS: tl.constexpr,
 
 @triton.jit
 def _skinny_kernel(
+    weight_ptr,
     weight,
     main,
     tail,
@@ -69,11 +81,19 @@ def _skinny_kernel(
     STAGES: tl.constexpr,
     USES_TMA: tl.constexpr,
     IS_GATED: tl.constexpr,
+    OVERLAPS: tl.constexpr,
+    BYTES_AHEAD: tl.constexpr,
+    LANES: tl.constexpr,
 ):
     n = tl.program_id(0) * BLOCK_N
     split = tl.program_id(1)
-    begin = split * share
-    end = tl.minimum(begin + share, size_k)
+    low = split * share
+    high = tl.minimum(low + share, size_k)
+    if BYTES_AHEAD > 0:
+        ask_for_rows(
+            weight_ptr, n, low, weight_stride, weight_rows, BLOCK_N, BYTES_AHEAD, LANES
+        )
+    begin(OVERLAPS)
 
     # without a tail its accumulator is never read, and the compiler drops it
     TAIL_ROWS: tl.constexpr = TAIL if TAIL > 0 else 16
@@ -81,7 +101,7 @@ def _skinny_kernel(
     acc_tail = tl.zeros((BLOCK_N, TAIL_ROWS), tl.float32)
     up = tl.zeros((BLOCK_N, MAIN), tl.float32)
     up_tail = tl.zeros((BLOCK_N, TAIL_ROWS), tl.float32)
-    for k in tl.range(begin, end, BLOCK_K, num_stages=STAGES):
+    for k in tl.range(low, high, BLOCK_K, num_stages=STAGES):
         w = load_tile(
             weight, n, k, weight_stride, weight_rows, size_k, BLOCK_N, BLOCK_K, USES_TMA
         )
@@ -109,7 +129,9 @@ def _skinny_kernel(
 
 
 @triton.jit
-def _add_parts_kernel(parts_ptr, out_ptr, size, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
+def _add_parts_kernel(parts_ptr, out_ptr, size, SPLITS: tl.constexpr, BLOCK: tl.constexpr,
+                      OVERLAPS: tl.constexpr):  # fmt: skip
+    begin(OVERLAPS)
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     is_real = at < size
     total = tl.zeros((BLOCK,), tl.float32)
@@ -146,7 +168,8 @@ def skinny_gemm(hidden: Tensor, weight: Tensor, tile: Tile, is_gated: bool = Fal
     if out.numel():
         block = 1024
         _add_parts_kernel[(triton.cdiv(out.numel(), block),)](
-            parts, out, out.numel(), SPLITS=tile.splits, BLOCK=block, num_warps=4
+            parts, out, out.numel(), SPLITS=tile.splits, BLOCK=block, num_warps=4,
+            **overlap(parts),
         )
     return out
 
@@ -177,12 +200,13 @@ def skinny_parts(hidden: Tensor, weight: Tensor, tile: Tile, is_gated: bool = Fa
         main_source = descriptor("hidden", hidden, main, tile.block_k)
         tail_source = descriptor("hidden", hidden, tail or main, tile.block_k)
     _skinny_kernel[(triton.cdiv(size_n, tile.block_n), tile.splits)](
-        weight_source, main_source, tail_source, parts,
+        weight, weight_source, main_source, tail_source, parts,
         weight.stride(0), hidden.stride(0), rows, weight_rows, size_n, size_k,
         tile.share(size_k),
         MAIN=main, TAIL=tail, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
         STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_GATED=is_gated,
-        num_warps=tile.warps,
+        BYTES_AHEAD=bytes_before_start(tile.share(size_k), weight), LANES=32 * tile.warps,
+        num_warps=tile.warps, **overlap(parts),
     )
     return parts
 

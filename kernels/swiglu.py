@@ -8,6 +8,7 @@ import triton.language as tl
 from torch import Tensor
 
 from kernels.contract import check
+from kernels.overlap import begin, overlap
 from kernels.prefetch import Hint, prefetch
 
 BLOCK, WARPS = 1024, 4
@@ -28,6 +29,7 @@ def _swiglu_kernel(
     BLOCK: tl.constexpr,
     ASKS_AHEAD: tl.constexpr,
     LANES: tl.constexpr,
+    OVERLAPS: tl.constexpr,
 ):
     if ASKS_AHEAD:
         prefetch(
@@ -35,6 +37,7 @@ def _swiglu_kernel(
             tl.program_id(0) * tl.num_programs(1) + tl.program_id(1),
             tl.num_programs(0) * tl.num_programs(1), LANES,
         )  # fmt: skip
+    begin(OVERLAPS)
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_real = column < size
@@ -55,5 +58,6 @@ def swiglu(gate_up: Tensor, ahead: Hint | None = None) -> Tensor:
         _swiglu_kernel[grid](
             gate_up, out, gate_up.stride(0), size, *(ahead or Hint(out)), BLOCK=BLOCK,
             ASKS_AHEAD=ahead is not None, LANES=32 * WARPS, num_warps=WARPS,
+            **overlap(gate_up),
         )  # fmt: skip
     return out

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from flash_dllm.beside import Beside
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.packing import Packed
@@ -91,6 +92,7 @@ class Transformer:
         self.qkv_route = qkv_route
         self.dtype = weights.embedding.dtype
         self.device = weights.embedding.device
+        self._beside = Beside(self.device)
         turned = spec.rotary_dim or spec.head_dim
         exponent = torch.arange(0, turned, 2, dtype=torch.float64) / turned
         angle = torch.outer(
@@ -129,7 +131,8 @@ class Transformer:
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if total is not None and first <= number <= last:
-                ops.add_attention_mass(q, lse, keys, schedule, total, impl)
+                with self._beside.after(q, lse, rows=len(hidden)):
+                    ops.add_attention_mass(q, lse, keys, schedule, total, impl)
             branch = self._joined(
                 ops.linear(
                     out.reshape(len(hidden), -1), block.attn_out, impl, may_split=may_split
@@ -150,6 +153,7 @@ class Transformer:
             upcoming=self.weights.head,
         )
         logits = ops.linear(deciding, self.weights.head, impl)
+        self._beside.join()
         if total is None:
             return logits, None
         mass = total.sum(1) / (spec.n_heads * (last - first + 1))

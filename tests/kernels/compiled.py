@@ -28,7 +28,7 @@ _POINTERS = {
     "key_count": "i64", "key_row": "i64", "mass_rows": "i64",
     "block_sequence": "i32", "block_first": "i32", "block_rows": "i32", "page_table": "i32",
     "row_code": "i32", "row_replaces": "i32", "key_from": "i32", "key_until": "i32",
-    "key_mixed": "i32",
+    "key_mixed": "i32", "key_clear": "i32",
 }  # fmt: skip
 _ALIGNED = {"q_ptr", "k_ptr", "v_ptr", "out_ptr", "lse_ptr", "part_out", "part_lse", "total_ptr"}
 
@@ -66,7 +66,7 @@ def attend(
         TAIL=TAIL_ROWS if 128 < rows <= tile.most_rows else 0,
         TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
         SHARES=-(-rows // tile.most_rows),
-        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, pointers={"out_ptr": out},
+        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, OVERLAPS=arch >= 90, pointers={"out_ptr": out},
     )  # fmt: skip
 
 
@@ -75,14 +75,15 @@ def mass(arch: int, tile: tuple[int, Tile] | None = None, *, group=1, head_dim=1
     rows, tile = tile or mass_tile(CAPABILITY[arch], head_dim, 4 if half == "fp32" else 2)
     return compile_kernel(
         mass_kernel, arch, half, tile.warps, tile.stages, GROUP=group, HEAD_DIM=head_dim,
-        BLOCK_E=head_dim, BLOCK_M=rows, BLOCK_N=tile.keys, PAGE=PAGE,
+        BLOCK_E=head_dim, BLOCK_M=rows, BLOCK_N=tile.keys, ONE_TILE=64 * group <= rows, PAGE=PAGE,
+        OVERLAPS=arch >= 90,
     )  # fmt: skip
 
 
 def join(arch: int, splits: int = 4, head_dim: int = 128, half: str = "bf16"):
     return compile_kernel(
         join_kernel, arch, half, 4, 3, HEAD_DIM=head_dim, BLOCK_E=head_dim, PAIRS=16,
-        SPLITS=splits,
+        SPLITS=splits, OVERLAPS=arch >= 90,
     )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ def main() -> None:
                 name = f"attend {arch} {rows} {'views' if has_views else 'plain'}"
                 found[name] = facts(attend(arch, rows, has_views=has_views, half=half))
         found[f"grouped {arch}"] = facts(attend(arch, 64, group=7, half=half))
-        parts = attention_tile(CAPABILITY[arch], 144, 128, 2, is_split=True)
+        parts = attention_tile(CAPABILITY[arch], 144, 128, 2)
         found[f"parts {arch}"] = facts(attend(arch, 144, parts, out="fp32", half=half))
         found[f"fp32 {arch}"] = facts(attend(arch, 144, half="fp32"))
         found[f"mass {arch}"] = facts(mass(arch, half=half))

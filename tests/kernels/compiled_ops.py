@@ -18,6 +18,8 @@ from triton.compiler import ASTSource
 
 from kernels import confidence, fused_qkv, rms_norm, rope_cache, routes, skinny_gemm, swiglu
 
+from kernels.overlap import CLASSES as OVERLAPPING
+
 # what a pointer argument points to; the rest are int32, but for eps
 _POINTERS = {
     "cos_ptr": "fp32", "sin_ptr": "fp32", "positions_ptr": "i64", "slots_ptr": "i64",
@@ -25,7 +27,7 @@ _POINTERS = {
     "token_ptr": "i32", "chosen_ptr": "fp32", "other_value_ptr": "fp32", "other_token_ptr": "i32",
     "out_token_ptr": "i64", "out_confidence_ptr": "fp32", "out_other_ptr": "i64",
     "out_probability_ptr": "fp32", "rows_ptr": "i64", "parts_ptr": "fp32", "hidden": "half",
-    "weight": "half", "main": "half", "tail": "half",
+    "weight": "half", "weight_ptr": "half", "main": "half", "tail": "half",
 }  # fmt: skip
 # numbers that LLaDA-8B makes multiples of 16, as the launcher would see
 _ROUND = {"size", "size_k", "size_n", "share", "weight_rows", "vocab_size"}
@@ -54,6 +56,16 @@ def compile_kernel(kernel, arch: int, warps: int, boxes=None, pointers=None, **c
     return triton.compile(source, target=target, options={"num_warps": warps})
 
 
+def overlap(arch: int) -> dict[str, bool]:
+    """What `kernels.overlap.overlap` says to the kernel."""
+    return {"OVERLAPS": arch in OVERLAPPING}
+
+
+def ahead(arch: int, warps: int) -> dict[str, int]:
+    """A product's own weights, asked for before it may start."""
+    return {"BYTES_AHEAD": routes.BYTES_BEFORE_START.get(arch, 0), "LANES": 32 * warps}
+
+
 def fused(arch: int, tile: fused_qkv.Tile, rows: int, has_extras: bool):
     main, tail = (tile.block_m, 0) if tile.block_m else skinny_gemm.row_tiles(rows)
     boxes = {
@@ -64,7 +76,7 @@ def fused(arch: int, tile: fused_qkv.Tile, rows: int, has_extras: bool):
         fused_qkv._fused_qkv_kernel, arch, tile.warps, boxes if tile.uses_tma else None,
         N_HEADS=32, N_KV_HEADS=8, SIZE=128, MAIN=main, TAIL=tail, BLOCK_K=tile.block_k,
         STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_SWAPPED=tile.block_m == 0,
-        HAS_BIAS=has_extras, HAS_NORMS=has_extras,
+        HAS_BIAS=has_extras, HAS_NORMS=has_extras, **overlap(arch), **ahead(arch, tile.warps),
     )  # fmt: skip
 
 
@@ -78,7 +90,7 @@ def skinny(arch: int, tile: routes.Tile, rows: int, is_gated: bool):
         skinny_gemm._skinny_kernel, arch, tile.warps, boxes if tile.uses_tma else None,
         {"out_ptr": "half" if tile.splits == 1 else "fp32"}, MAIN=main, TAIL=tail,
         BLOCK_N=tile.block_n, BLOCK_K=tile.block_k, STAGES=tile.stages, USES_TMA=tile.uses_tma,
-        IS_GATED=is_gated,
+        IS_GATED=is_gated, **overlap(arch), **ahead(arch, tile.warps),
     )  # fmt: skip
 
 
@@ -89,11 +101,12 @@ def variants(arch: int):
             rms_norm._rms_norm_kernel, arch, 8, None,
             {"total_ptr": "half", "branch_ptr": "fp32" if parts > 1 else "half"},
             PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096, ASKS_AHEAD=arch == 90, LANES=256,
+            **overlap(arch),
         )  # fmt: skip
         yield f"rms_norm of {parts} parts", compiled
     compiled = compile_kernel(
         swiglu._swiglu_kernel, arch, swiglu.WARPS, BLOCK=swiglu.BLOCK, ASKS_AHEAD=arch == 90,
-        LANES=32 * swiglu.WARPS,
+        LANES=32 * swiglu.WARPS, **overlap(arch),
     )  # fmt: skip
     yield "swiglu", compiled
     for extras in (False, True):
@@ -101,20 +114,21 @@ def variants(arch: int):
             rope_cache._rope_cache_kernel, arch, 4, N_HEADS=32, N_KV_HEADS=8, HALF=64,
             BLOCK_HALF=64, BLOCK_HEADS=rope_cache.ELEMENTS // 128, HAS_BIAS=extras,
             HAS_NORMS=extras, ASKS_AHEAD=arch == 90, LANES=32 * rope_cache.WARPS,
+            **overlap(arch),
         )  # fmt: skip
         yield f"rope_cache extras={extras}", compiled
     for noise, alternatives in ((False, 0), (True, 5)):
         compiled = compile_kernel(
             confidence._tile_kernel, arch, 4, HAS_NOISE=noise, ALTERNATIVES=alternatives,
-            TILE=confidence.TILE,
+            TILE=confidence.TILE, **overlap(arch),
         )  # fmt: skip
         yield f"confidence top-{alternatives}", compiled
         compiled = compile_kernel(
             confidence._combine_kernel, arch, 1, ALTERNATIVES=alternatives, TILES=32,
-            CANDIDATES=256,
+            CANDIDATES=256, **overlap(arch),
         )  # fmt: skip
         yield f"confidence join top-{alternatives}", compiled
-    yield "add_parts", compile_kernel(skinny_gemm._add_parts_kernel, arch, 4, SPLITS=4, BLOCK=1024)
+    yield "add_parts", compile_kernel(skinny_gemm._add_parts_kernel, arch, 4, SPLITS=4, BLOCK=1024, **overlap(arch))
     few, many = fused_qkv.TILES[arch]
     for tile, rows in ((few, 32), (few, 144), (few, 192), (many, 4608)):
         for extras in (False, True):

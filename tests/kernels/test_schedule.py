@@ -140,12 +140,12 @@ def test_key_splits_by_hand():
     assert key_splits(64, 1536, tile, 132) == 2
 
 
-def test_an_h200_takes_small_steps_where_it_splits_the_keys():
+def test_an_h200_splits_the_keys_of_one_sequence_and_not_of_many():
     h200 = {"capability": (9, 0), "processors": 132, "head_dim": 128, "itemsize": 2}
     one = attention_plan(**h200, rows=144, has_views=False, programs=32, keys=1536)
     many = attention_plan(**h200, rows=144, has_views=False, programs=1024, keys=1536)
     assert (one[0].keys, one[1]) == (64, 4)
-    assert (many[0].keys, many[1]) == (128, 1)
+    assert (many[0].keys, many[1]) == (64, 1)
     # 32 rows, two programs a multiprocessor: 8 parts fill 256 of 264 places (.970), 7 parts 224
     # (.848, more than 85 % of that), 6 parts 192 (.727)
     assert attention_plan(**h200, rows=32, has_views=True, programs=32, keys=1552)[1] == 7
