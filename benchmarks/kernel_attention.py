@@ -15,7 +15,6 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -185,10 +184,10 @@ def sweep(bench: Bench, name: str, repeats: int) -> list[dict]:
     rows, results = query.rows, []
     group = bench.heads // bench.kv_heads
     shapes = {
-        144: [(128, 8, 2), (64, 8, 3), (64, 8, 4), (64, 8, 2, 128), (32, 8, 3, 128)],
-        128: [(128, 8, 2), (64, 8, 3), (64, 8, 4), (64, 8, 2, 128), (32, 8, 3, 128)],
-        64: [(64, 4, 2), (64, 4, 3), (64, 4, 4), (32, 4, 4)],
-        32: [(64, 4, 3), (64, 4, 4), (64, 8, 3), (32, 4, 4)],
+        144: [(128, 8, 2), (64, 8, 2), (64, 8, 3), (64, 8, 4), (32, 8, 4)],
+        128: [(128, 8, 2), (128, 8, 3), (64, 8, 3), (64, 8, 4), (64, 4, 2), (64, 4, 3)],
+        64: [(64, 4, 2), (64, 4, 3), (128, 4, 2), (64, 4, 4)],
+        32: [(64, 4, 2), (64, 4, 3), (64, 4, 4), (128, 4, 2), (32, 4, 4)],
     }
     q = bench.queries(rows)
     for block_size, tile_size in block_sizes(group).items():
@@ -197,11 +196,7 @@ def sweep(bench: Bench, name: str, repeats: int) -> list[dict]:
         schedule = bench.schedule(query, block_size)
         keys = schedule.key_slots_BK.shape[1]
         for shape in shapes[tile_size]:
-            keys_a_step, warps, stages, *registers = shape
-            tile = Tile(
-                keys_a_step, warps, stages, 1 + len(registers),
-                is_tail_transposed=gpu(q)[0] >= (9, 0), registers=registers[0] if registers else None,
-            )  # fmt: skip
+            tile = Tile(*shape, is_tail_transposed=gpu(q)[0] >= (9, 0))
             programs = len(schedule.block_rows) * bench.kv_heads
             for splits in (1, 2, 3, 4, 6, 8) if programs < 200 else (1,):
                 note = f"block {block_size}, {tile}, splits {splits}"
@@ -224,19 +219,17 @@ def sweep(bench: Bench, name: str, repeats: int) -> list[dict]:
     keys = schedule.key_slots_BK.shape[1]
     _, lse = scheduled_attention(q, *bench.layer(0), schedule)
     total = torch.zeros(bench.batch, bench.kv_heads, keys, device="cuda")
-    for shape, programs in product(
-        [(64, 4, 2), (64, 4, 3), (64, 4, 4), (128, 4, 2), (128, 4, 3), (128, 8, 3)],
-        [1, 2, 3] if bench.batch > 8 else [4, 8, 12, 24],
-    ):
-        tile = (64, Tile(*shape))
+    for block_m, shape in [(64, (128, 4, 2)), (64, (64, 4, 2)), (64, (128, 8, 2)),
+                           (32, (128, 4, 2)), (64, (256, 8, 2))]:  # fmt: skip
+        tile = (block_m, Tile(*shape))
 
-        def run(i, tile=tile, programs=programs):
-            add_attention_mass(q, lse, bench.layer(i)[0], schedule, total, tile, programs)
+        def run(i, tile=tile):
+            add_attention_mass(q, lse, bench.layer(i)[0], schedule, total, tile)
 
         try:
             floor = floor_ms(bench, WANTED, keys, True)
             results.append(timed(bench, name, rows, keys, "mass, sweep", run, repeats, floor,
-                                 None, f"{programs} programs, {tile}"))  # fmt: skip
+                                 None, str(tile)))  # fmt: skip
         except triton.runtime.errors.OutOfResources as problem:
             print(f"{tile}: {problem}", flush=True)
     return results

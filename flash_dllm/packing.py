@@ -177,7 +177,6 @@ class _Layout:
                 "key_from_BK": (np.int32, (B, K)),
                 "key_until_BK": (np.int32, (B, K)),
                 "key_mixed_BT": (np.int32, (B, tiles)),
-                "key_clear_B": (np.int32, (B,)),
                 "row_replaces_R": (np.int32, (R,)),
             }
         if is_dense:
@@ -263,7 +262,6 @@ def _write(
         _write_rules(at, asked, place, views[is_view], ranks[is_view])
         put("row_replaces_R", _replaced(asked, rows), -1)
         _mix_replaced(at, asked)
-        at["key_clear_B"][:] = clear_keys(at["key_mixed_BT"])
     if layout.is_dense:
         numbers = np.arange(rows)
         within = numbers - starts[sequences]
@@ -365,16 +363,6 @@ def _mix_replaced(at: Mapping[str, np.ndarray], asked: Sequence[Query]) -> None:
             at["key_mixed_BT"][number, slot // MASK_TILE] = 1
 
 
-def clear_keys(mixed: np.ndarray) -> np.ndarray:
-    """Keys before the first tile that is mixed, per sequence; `mixed` [B, T].
-
-    >>> clear_keys(np.array([[0, 0, 1, 0], [0, 0, 0, 0]])).tolist()
-    [128, 256]
-    """
-    first = np.where(mixed.any(axis=1), mixed.argmax(axis=1), mixed.shape[1])
-    return first * MASK_TILE
-
-
 def block_table(counts: np.ndarray, block_size: int, blocks: int | None = None) -> np.ndarray:
     """Query blocks of sequences whose rows follow one another: [3, blocks] int32.
 
@@ -428,7 +416,6 @@ def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packe
         key_from_BK=at.get("key_from_BK"),
         key_until_BK=at.get("key_until_BK"),
         key_mixed_BT=at.get("key_mixed_BT"),
-        key_clear_B=at.get("key_clear_B"),
         row_replaces_R=at.get("row_replaces_R"),
         row_limit_R=at.get("row_limit_R"),
         mass_rows_BP=at["mass_rows_BP"] if sizes.mass else None,

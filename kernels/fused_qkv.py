@@ -19,8 +19,8 @@ from kernels.contract import INTERPRETER, architecture, check, check_rows
 from kernels.overlap import begin, overlap
 from kernels.reference import HeadNorms
 from kernels.rope_cache import check_cache
-from kernels.routes import FUSED_QKV, bytes_before_start, qkv_route
-from kernels.skinny_gemm import MAX_ROWS, ask_for_rows, descriptor, load_tile, row_tiles
+from kernels.routes import FUSED_QKV, qkv_route
+from kernels.skinny_gemm import MAX_ROWS, descriptor, load_tile, row_tiles
 
 
 class Tile(NamedTuple):
@@ -123,7 +123,6 @@ def _finish_head(
 
 @triton.jit
 def _fused_qkv_kernel(
-    weight_ptr,
     weight,
     main,
     tail,
@@ -157,15 +156,11 @@ def _fused_qkv_kernel(
     HAS_BIAS: tl.constexpr,
     HAS_NORMS: tl.constexpr,
     OVERLAPS: tl.constexpr,
-    BYTES_AHEAD: tl.constexpr,
-    LANES: tl.constexpr,
 ):
     # row blocks of one head are neighbours, so its weights are read from memory once
     first_row = tl.program_id(0) * MAIN
     head = tl.program_id(1)
     n = head * SIZE
-    if BYTES_AHEAD > 0:
-        ask_for_rows(weight_ptr, n, 0, weight_stride, weight_rows, SIZE, BYTES_AHEAD, LANES)
     begin(OVERLAPS)
     TAIL_ROWS: tl.constexpr = TAIL if TAIL > 0 else 16
     acc = tl.zeros((SIZE, MAIN) if IS_SWAPPED else (MAIN, SIZE), tl.float32)
@@ -239,7 +234,7 @@ def fused_qkv(
         tail_source = descriptor("hidden", hidden, tail or main, block_k)
     # pointers that a variant never reads are any valid pointer
     _fused_qkv_kernel[(triton.cdiv(rows, main + tail), n_heads + 2 * n_kv_heads)](
-        weight, weight_source, main_source, tail_source, q if bias is None else bias,
+        weight_source, main_source, tail_source, q if bias is None else bias,
         q if q_norm is None else q_norm, q if k_norm is None else k_norm,
         0.0 if head_norms is None else head_norms.eps,
         cos, sin, positions, slots, q, key_cache, value_cache,
@@ -248,6 +243,6 @@ def fused_qkv(
         N_HEADS=n_heads, N_KV_HEADS=n_kv_heads, SIZE=head_dim, MAIN=main, TAIL=tail,
         BLOCK_K=block_k, STAGES=tile.stages, USES_TMA=uses_tma, IS_SWAPPED=is_swapped,
         HAS_BIAS=bias is not None, HAS_NORMS=head_norms is not None, num_warps=tile.warps,
-        BYTES_AHEAD=bytes_before_start(size_k, weight), LANES=32 * tile.warps, **overlap(q),
+        **overlap(q),
     )
     return q

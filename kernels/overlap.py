@@ -1,10 +1,9 @@
 """Programmatic dependent launch: a kernel starts while the one before it ends (sm_90 and newer).
 
-Between two kernels of a stream the GPU drains, flushes and launches: about 1 µs, three hundred times
-a pass. A kernel launched with `overlap(...)` may be placed on multiprocessors that the one before
-has left, or has room beside; it must call `begin` before it reads anything that a kernel wrote.
-Weights no kernel writes: what only asks for those may stand before `begin`. Results are the same
-to the bit.
+Between two kernels of a stream the GPU drains, flushes and launches: about 1 µs, three hundred
+times a pass. A kernel launched with `overlap(...)` may be placed on multiprocessors that the one
+before has left, or has room beside; it must call `begin` before it reads or writes anything that
+another kernel touches. Results are the same to the bit.
 """
 
 from __future__ import annotations

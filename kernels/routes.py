@@ -62,8 +62,6 @@ GATED_TILES: dict[int, dict[tuple[int, int, int], Tile]] = {
 # how much of the next weights a pointwise kernel asks for, by architecture class. H200: nothing;
 # 4 to 32 MB made norm and product together 0 to 5 µs slower
 PREFETCHED_BYTES: dict[int, int] = {}
-# how much of each of its own weight rows a product asks for while the kernel before it still runs
-BYTES_BEFORE_START: dict[int, int] = {90: 2048}
 # with more rows a pass is no longer bound by reading weights
 PREFETCH_ROWS = 256
 
@@ -105,14 +103,3 @@ def product_tile(rows: int, weight: Tensor, is_gated: bool = False) -> Tile | No
 def prefetched_bytes(rows: int, device: torch.device) -> int:
     """How many bytes of the next product's weights to ask for ahead; 0: none."""
     return PREFETCHED_BYTES.get(architecture(device), 0) if rows <= PREFETCH_ROWS else 0
-
-
-def bytes_before_start(share: int, weight: Tensor) -> int:
-    """How many bytes of each weight row a product asks for before it may start; 0: none.
-
-    share  columns that one program reads
-    """
-    if weight.stride(0) * weight.element_size() % 16:
-        return 0
-    wanted = BYTES_BEFORE_START.get(architecture(weight.device), 0)
-    return min(wanted, share * weight.element_size()) // 16 * 16

@@ -112,8 +112,6 @@ class Schedule:
                  None in a pass without views
     key_mixed_BT 1 where one of `MASK_TILE` keys is hidden from some row or doesn't exist; an
                  even number of tiles; None in a pass without views
-    key_clear_B  how many leading keys, whole tiles of `MASK_TILE`, no row must look at; None in
-                 a pass without views
     """
 
     rows_BW: Tensor
@@ -138,7 +136,6 @@ class Schedule:
     key_from_BK: Tensor | None = None
     key_until_BK: Tensor | None = None
     key_mixed_BT: Tensor | None = None
-    key_clear_B: Tensor | None = None
     mass_rows_BP: Tensor | None = None
     mass_weight_BP: Tensor | None = None
     row_limit_R: Tensor | None = None

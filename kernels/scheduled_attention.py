@@ -36,7 +36,7 @@ _PLAIN = ["n_rows", "n_heads", "n_pages", "n_keys", "n_flags", "n_parts"]
 _TABLES = [
     "block_sequence", "block_first", "block_rows", "page_table", "key_count", "row_code",
     "row_replaces",
-    "key_from", "key_until", "key_row", "key_mixed", "key_clear",
+    "key_from", "key_until", "key_row", "key_mixed",
 ]  # fmt: skip
 
 
@@ -130,7 +130,6 @@ def attend_kernel(
     q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr,
     block_sequence, block_first, block_rows,
     page_table, key_count, row_code, row_replaces, key_from, key_until, key_row, key_mixed,
-    key_clear,
     stride_q_row, stride_q_head, stride_slot, stride_kv_head,
     n_rows, n_heads, n_pages, n_keys, n_flags, n_parts, scale,
     GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_E: tl.constexpr,
@@ -194,66 +193,56 @@ def attend_kernel(
     # the page numbers are fetched one step ahead: a load that waits for a load would cost the
     # pipeline half its depth
     page = tl.load(page_table + tl.minimum(low + n, last) // PAGE)
-    # first the keys that every row sees: without a branch between its two products a step's copies
-    # and products overlap. Then those at which somebody must look
-    clear = n_own
-    if HAS_VIEWS:
-        clear = tl.load(key_clear + sequence)
-    middle = tl.maximum(low, tl.minimum(clear // BLOCK_N * BLOCK_N, high))
-    for phase in tl.static_range(2):
-        since = low if phase == 0 else middle
-        to = middle if phase == 0 else high
-        for start in range(since, to, BLOCK_N):
-            at = start + n
-            slot = page.to(tl.int64) * PAGE + tl.minimum(at, last) % PAGE
-            page = tl.load(page_table + tl.minimum(at + BLOCK_N, last) // PAGE)
-            # one set of addresses for keys and values: a fifth of the instructions in a step
-            offset = (slot * stride_slot)[:, None] + e[None, :]
-            if BLOCK_E == HEAD_DIM:
-                keys = tl.load(k_ptr + offset)
-            else:
-                keys = tl.load(k_ptr + offset, mask=is_e[None, :], other=0.0)
-            scores = tl.dot(q, tl.trans(keys), input_precision="ieee")
+    for start in range(low, high, BLOCK_N):
+        at = start + n
+        slot = page.to(tl.int64) * PAGE + tl.minimum(at, last) % PAGE
+        page = tl.load(page_table + tl.minimum(at + BLOCK_N, last) // PAGE)
+        # one set of addresses for keys and values: a fifth of the instructions in a step
+        offset = (slot * stride_slot)[:, None] + e[None, :]
+        if BLOCK_E == HEAD_DIM:
+            keys = tl.load(k_ptr + offset)
+        else:
+            keys = tl.load(k_ptr + offset, mask=is_e[None, :], other=0.0)
+        scores = tl.dot(q, tl.trans(keys), input_precision="ieee")
+        if HAS_VIEWS:
+            is_mixed = tl.load(key_mixed + start // MASK_TILE) > 0
+            if BLOCK_N > MASK_TILE:
+                is_mixed |= tl.load(key_mixed + start // MASK_TILE + 1) > 0
+        else:
             is_mixed = start + BLOCK_N > n_own
-            if phase == 1:
-                if HAS_VIEWS:
-                    is_mixed = tl.load(key_mixed + start // MASK_TILE) > 0
-                    if BLOCK_N > MASK_TILE:
-                        is_mixed |= tl.load(key_mixed + start // MASK_TILE + 1) > 0
-                if is_mixed:
-                    seen = _seen(
-                        at, n_own, rows, is_row,
-                        row_code, row_replaces, key_from, key_until, key_row, HAS_VIEWS,
-                    )  # fmt: skip
-                    scores = tl.where(seen, scores, float("-inf"))
-            if TAIL:
-                if TAIL_TRANSPOSED:
-                    tail_scores = tl.dot(keys, tail_q, input_precision="ieee")
-                else:
-                    tail_scores = tl.dot(tail_q, tl.trans(keys), input_precision="ieee")
-                if phase == 1:
-                    if is_mixed:
-                        seen = _seen(
-                            at, n_own, tail_rows, is_tail,
-                            row_code, row_replaces, key_from, key_until, key_row, HAS_VIEWS,
-                        )  # fmt: skip
-                        if TAIL_TRANSPOSED:
-                            seen = tl.trans(seen)
-                        tail_scores = tl.where(seen, tail_scores, float("-inf"))
-            if BLOCK_E == HEAD_DIM:
-                values = tl.load(v_ptr + offset)
+        if is_mixed:
+            seen = _seen(
+                at, n_own, rows, is_row, row_code, row_replaces, key_from, key_until, key_row,
+                HAS_VIEWS,
+            )  # fmt: skip
+            scores = tl.where(seen, scores, float("-inf"))
+        if TAIL:
+            if TAIL_TRANSPOSED:
+                tail_scores = tl.dot(keys, tail_q, input_precision="ieee")
             else:
-                values = tl.load(v_ptr + offset, mask=is_e[None, :], other=0.0)
-            peak, total, acc = _fold(scores, values, peak, total, acc, scale)
-            if TAIL:  # its softmax runs while the main tile's second product is in flight
+                tail_scores = tl.dot(tail_q, tl.trans(keys), input_precision="ieee")
+            if is_mixed:
+                seen = _seen(
+                    at, n_own, tail_rows, is_tail,
+                    row_code, row_replaces, key_from, key_until, key_row, HAS_VIEWS,
+                )  # fmt: skip
                 if TAIL_TRANSPOSED:
-                    tail_peak, tail_total, tail_acc = _fold_transposed(
-                        tail_scores, values, tail_peak, tail_total, tail_acc, scale
-                    )
-                else:
-                    tail_peak, tail_total, tail_acc = _fold(
-                        tail_scores, values, tail_peak, tail_total, tail_acc, scale
-                    )
+                    seen = tl.trans(seen)
+                tail_scores = tl.where(seen, tail_scores, float("-inf"))
+        if BLOCK_E == HEAD_DIM:
+            values = tl.load(v_ptr + offset)
+        else:
+            values = tl.load(v_ptr + offset, mask=is_e[None, :], other=0.0)
+        peak, total, acc = _fold(scores, values, peak, total, acc, scale)
+        if TAIL:  # its softmax runs while the main tile's second product is in flight
+            if TAIL_TRANSPOSED:
+                tail_peak, tail_total, tail_acc = _fold_transposed(
+                    tail_scores, values, tail_peak, tail_total, tail_acc, scale
+                )
+            else:
+                tail_peak, tail_total, tail_acc = _fold(
+                    tail_scores, values, tail_peak, tail_total, tail_acc, scale
+                )
 
     before = part.to(tl.int64) * n_rows * n_heads
     out_ptr += before * HEAD_DIM
@@ -354,14 +343,14 @@ def scheduled_attention(
     absent = schedule.page_table_BN
     rules = (
         schedule.row_replaces_R, schedule.key_from_BK, schedule.key_until_BK,
-        schedule.key_mixed_BT, schedule.key_clear_B,
+        schedule.key_mixed_BT,
     )  # fmt: skip
-    replaces, start, until, mixed, clear = (absent if rule is None else rule for rule in rules)
+    replaces, start, until, mixed = (absent if rule is None else rule for rule in rules)
     attend_kernel[(blocks * shares, n_kv_heads, splits)](
         q, key_cache, value_cache, part_out, part_lse,
         schedule.block_sequence, schedule.block_first, schedule.block_rows,
         schedule.page_table_BN, schedule.key_count_B,
-        schedule.row_code_R, replaces, start, until, schedule.key_row_BK, mixed, clear,
+        schedule.row_code_R, replaces, start, until, schedule.key_row_BK, mixed,
         q.stride(0), q.stride(1), key_cache.stride(0), key_cache.stride(1),
         n_rows, n_heads, schedule.page_table_BN.shape[1], keys, mixed.shape[1], splits,
         head_dim**-0.5 * LOG2_E,
@@ -369,13 +358,14 @@ def scheduled_attention(
         MAIN=main, TAIL=tail, TAIL_TRANSPOSED=tile.is_tail_transposed,
         SHARES=shares, BLOCK_N=tile.keys,
         HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
-        num_warps=tile.warps, num_stages=tile.stages, maxnreg=tile.registers, **overlap(q),
+        num_warps=tile.warps, num_stages=tile.stages, **overlap(q),
     )  # fmt: skip
     if splits > 1:
         pairs = n_rows * n_heads
         join_kernel[(triton.cdiv(pairs, 16),)](
             part_out, part_lse, out, lse, pairs,
-            HEAD_DIM=head_dim, BLOCK_E=block_e, PAIRS=16, SPLITS=splits, num_warps=4, **overlap(q),
+            HEAD_DIM=head_dim, BLOCK_E=block_e, PAIRS=16, SPLITS=splits, num_warps=4,
+            **overlap(q),
         )  # fmt: skip
     return out, lse
 

@@ -20,8 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from kernels.contract import check, power_of_two
 from kernels.overlap import begin, overlap
-from kernels.prefetch import prefetch
-from kernels.routes import Tile, bytes_before_start
+from kernels.routes import Tile
 
 MAX_ROWS = 256
 
@@ -41,15 +40,6 @@ def load_tile(source, row, k, stride, rows, size_k, ROWS: tl.constexpr, BLOCK_K:
 
 
 @triton.jit
-def ask_for_rows(weight_ptr, row, k, stride, rows, ROWS: tl.constexpr,
-                 BYTES: tl.constexpr, LANES: tl.constexpr):  # fmt: skip
-    """Bring the first BYTES of a program's own weight rows to the L2 before it may start."""
-    item: tl.constexpr = weight_ptr.dtype.element_ty.primitive_bitwidth // 8
-    first = weight_ptr + row.to(tl.int64) * stride + k
-    prefetch(first, tl.minimum(rows - row, ROWS), 1, stride * item, 0, BYTES, 0, 1, LANES)
-
-
-@triton.jit
 def _store_rows(out_ptr, acc, first_row, n, rows, size_n, ROWS: tl.constexpr,
                 BLOCK_N: tl.constexpr):  # fmt: skip
     """acc [BLOCK_N, ROWS], transposed, to out [rows, size_n]."""
@@ -62,7 +52,6 @@ def _store_rows(out_ptr, acc, first_row, n, rows, size_n, ROWS: tl.constexpr,
 
 @triton.jit
 def _skinny_kernel(
-    weight_ptr,
     weight,
     main,
     tail,
@@ -82,17 +71,11 @@ def _skinny_kernel(
     USES_TMA: tl.constexpr,
     IS_GATED: tl.constexpr,
     OVERLAPS: tl.constexpr,
-    BYTES_AHEAD: tl.constexpr,
-    LANES: tl.constexpr,
 ):
     n = tl.program_id(0) * BLOCK_N
     split = tl.program_id(1)
     low = split * share
     high = tl.minimum(low + share, size_k)
-    if BYTES_AHEAD > 0:
-        ask_for_rows(
-            weight_ptr, n, low, weight_stride, weight_rows, BLOCK_N, BYTES_AHEAD, LANES
-        )
     begin(OVERLAPS)
 
     # without a tail its accumulator is never read, and the compiler drops it
@@ -200,12 +183,11 @@ def skinny_parts(hidden: Tensor, weight: Tensor, tile: Tile, is_gated: bool = Fa
         main_source = descriptor("hidden", hidden, main, tile.block_k)
         tail_source = descriptor("hidden", hidden, tail or main, tile.block_k)
     _skinny_kernel[(triton.cdiv(size_n, tile.block_n), tile.splits)](
-        weight, weight_source, main_source, tail_source, parts,
+        weight_source, main_source, tail_source, parts,
         weight.stride(0), hidden.stride(0), rows, weight_rows, size_n, size_k,
         tile.share(size_k),
         MAIN=main, TAIL=tail, BLOCK_N=tile.block_n, BLOCK_K=tile.block_k,
         STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_GATED=is_gated,
-        BYTES_AHEAD=bytes_before_start(tile.share(size_k), weight), LANES=32 * tile.warps,
         num_warps=tile.warps, **overlap(parts),
     )
     return parts

@@ -28,7 +28,7 @@ _POINTERS = {
     "key_count": "i64", "key_row": "i64", "mass_rows": "i64",
     "block_sequence": "i32", "block_first": "i32", "block_rows": "i32", "page_table": "i32",
     "row_code": "i32", "row_replaces": "i32", "key_from": "i32", "key_until": "i32",
-    "key_mixed": "i32", "key_clear": "i32",
+    "key_mixed": "i32",
 }  # fmt: skip
 _ALIGNED = {"q_ptr", "k_ptr", "v_ptr", "out_ptr", "lse_ptr", "part_out", "part_lse", "total_ptr"}
 
@@ -66,7 +66,8 @@ def attend(
         TAIL=TAIL_ROWS if 128 < rows <= tile.most_rows else 0,
         TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
         SHARES=-(-rows // tile.most_rows),
-        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, OVERLAPS=arch >= 90, pointers={"out_ptr": out},
+        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, OVERLAPS=arch >= 90,
+        pointers={"out_ptr": out},
     )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def mass(arch: int, tile: tuple[int, Tile] | None = None, *, group=1, head_dim=1
     rows, tile = tile or mass_tile(CAPABILITY[arch], head_dim, 4 if half == "fp32" else 2)
     return compile_kernel(
         mass_kernel, arch, half, tile.warps, tile.stages, GROUP=group, HEAD_DIM=head_dim,
-        BLOCK_E=head_dim, BLOCK_M=rows, BLOCK_N=tile.keys, ONE_TILE=64 * group <= rows, PAGE=PAGE,
+        BLOCK_E=head_dim, BLOCK_M=rows, BLOCK_N=tile.keys, PAGE=PAGE,
         OVERLAPS=arch >= 90,
     )  # fmt: skip
 

@@ -17,7 +17,6 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from kernels import confidence, fused_qkv, rms_norm, rope_cache, routes, skinny_gemm, swiglu
-
 from kernels.overlap import CLASSES as OVERLAPPING
 
 # what a pointer argument points to; the rest are int32, but for eps
@@ -27,7 +26,7 @@ _POINTERS = {
     "token_ptr": "i32", "chosen_ptr": "fp32", "other_value_ptr": "fp32", "other_token_ptr": "i32",
     "out_token_ptr": "i64", "out_confidence_ptr": "fp32", "out_other_ptr": "i64",
     "out_probability_ptr": "fp32", "rows_ptr": "i64", "parts_ptr": "fp32", "hidden": "half",
-    "weight": "half", "weight_ptr": "half", "main": "half", "tail": "half",
+    "weight": "half", "main": "half", "tail": "half",
 }  # fmt: skip
 # numbers that LLaDA-8B makes multiples of 16, as the launcher would see
 _ROUND = {"size", "size_k", "size_n", "share", "weight_rows", "vocab_size"}
@@ -61,11 +60,6 @@ def overlap(arch: int) -> dict[str, bool]:
     return {"OVERLAPS": arch in OVERLAPPING}
 
 
-def ahead(arch: int, warps: int) -> dict[str, int]:
-    """A product's own weights, asked for before it may start."""
-    return {"BYTES_AHEAD": routes.BYTES_BEFORE_START.get(arch, 0), "LANES": 32 * warps}
-
-
 def fused(arch: int, tile: fused_qkv.Tile, rows: int, has_extras: bool):
     main, tail = (tile.block_m, 0) if tile.block_m else skinny_gemm.row_tiles(rows)
     boxes = {
@@ -76,7 +70,7 @@ def fused(arch: int, tile: fused_qkv.Tile, rows: int, has_extras: bool):
         fused_qkv._fused_qkv_kernel, arch, tile.warps, boxes if tile.uses_tma else None,
         N_HEADS=32, N_KV_HEADS=8, SIZE=128, MAIN=main, TAIL=tail, BLOCK_K=tile.block_k,
         STAGES=tile.stages, USES_TMA=tile.uses_tma, IS_SWAPPED=tile.block_m == 0,
-        HAS_BIAS=has_extras, HAS_NORMS=has_extras, **overlap(arch), **ahead(arch, tile.warps),
+        HAS_BIAS=has_extras, HAS_NORMS=has_extras, **overlap(arch),
     )  # fmt: skip
 
 
@@ -90,7 +84,7 @@ def skinny(arch: int, tile: routes.Tile, rows: int, is_gated: bool):
         skinny_gemm._skinny_kernel, arch, tile.warps, boxes if tile.uses_tma else None,
         {"out_ptr": "half" if tile.splits == 1 else "fp32"}, MAIN=main, TAIL=tail,
         BLOCK_N=tile.block_n, BLOCK_K=tile.block_k, STAGES=tile.stages, USES_TMA=tile.uses_tma,
-        IS_GATED=is_gated, **overlap(arch), **ahead(arch, tile.warps),
+        IS_GATED=is_gated, **overlap(arch),
     )  # fmt: skip
 
 
@@ -128,7 +122,10 @@ def variants(arch: int):
             CANDIDATES=256, **overlap(arch),
         )  # fmt: skip
         yield f"confidence join top-{alternatives}", compiled
-    yield "add_parts", compile_kernel(skinny_gemm._add_parts_kernel, arch, 4, SPLITS=4, BLOCK=1024, **overlap(arch))
+    compiled = compile_kernel(
+        skinny_gemm._add_parts_kernel, arch, 4, SPLITS=4, BLOCK=1024, **overlap(arch)
+    )
+    yield "add_parts", compiled
     few, many = fused_qkv.TILES[arch]
     for tile, rows in ((few, 32), (few, 144), (few, 192), (many, 4608)):
         for extras in (False, True):

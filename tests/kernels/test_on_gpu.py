@@ -73,6 +73,7 @@ def test_a_captured_layer_answers_for_new_inputs_like_a_launched_one(route):
     assert torch.equal(keys[:7], layer.keys[:7])
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_no_operation_waits_for_the_device():
     layer = Layer()
     layer.run("triton")
