@@ -43,10 +43,14 @@ def csv_tables(trace: DecodeTrace) -> dict[str, str]:
         if gamma is not None
     ]
     texts["bound"] = _csv(["step", *(item.name for item in fields(lab.Bound))], bounds)
+    names = [
+        "step", "kind", "rows", "predicted", "seconds", "route", "row_layers", "compared"
+    ]  # fmt: skip
     passes = [
-        {"step": step.index, **asdict(record)} for step in trace.steps for record in step.passes
-    ]
-    names = ["step", "kind", "rows", "predicted", "seconds", "route"]
+        {name: value for name, value in {"step": step.index, **asdict(record)}.items()
+         if name in names}
+        for step in trace.steps for record in step.passes
+    ]  # fmt: skip
     return texts | {"passes": _csv(names, passes)}
 
 
