@@ -261,6 +261,9 @@ def check_cost(record: PassRecord, query: Query, n_layers: int) -> None:
         raise TraceError("must be 0: no layer chose its rows", ".compared")
     if query.plan is None and not record.layers and not record.row_layers:
         return
+    for name in ("layers", "row_layers"):
+        if not getattr(record, name):
+            raise TraceError("is missing", f".{name}")
     if record.row_layers != total(record.layers):
         raise TraceError(
             f"must be {total(record.layers)}, got {record.row_layers}", ".row_layers"
