@@ -58,8 +58,29 @@ def total(spans: Iterable[Span]) -> int:
 
 def query_spans(query: Query, n_layers: int) -> tuple[Span, ...]:
     """The cost of a pass without a plan: every row goes through every layer."""
-    counts = Counter(query.positions)
-    return spans_of({position: rows * n_layers for position, rows in counts.items()})
+    positions = sorted(query.positions)
+    first = positions[0]
+    if query.kind == "full" and positions[-1] - first == len(positions) - 1:
+        return ((first, positions[-1], n_layers),)
+    # like `spans_of`, without a dict: this is done for every pass of every sequence
+    spans: list[Span] = []
+    last, rows, next_rows = first - 1, 0, 0
+    previous = first
+    for position in positions:
+        if position == previous:
+            next_rows += 1
+            continue
+        if next_rows != rows or previous != last + 1:
+            if rows:
+                spans.append((first, last, rows * n_layers))
+            first, rows = previous, next_rows
+        last, previous, next_rows = previous, position, 1
+    if next_rows != rows or previous != last + 1:
+        if rows:
+            spans.append((first, last, rows * n_layers))
+        first, rows = previous, next_rows
+    spans.append((first, previous, rows * n_layers))
+    return tuple(spans)
 
 
 def report_spans(reports: Iterable[LayerReport]) -> tuple[Span, ...]:

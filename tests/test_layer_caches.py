@@ -4,14 +4,19 @@ same number of passes, the same positions refreshed in every layer of every pass
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flash_dllm.caches import CACHES, DllmCache, DynamicCache, ElasticCache, FlashCache, NoCache
 from flash_dllm.caches.dynamic import layer_budgets, window_around
 from flash_dllm.config import DecodeConfig
 from flash_dllm.cost_map import position_layers
 from flash_dllm.decoder import decode, decode_batch
+from flash_dllm.layer_cost import query_spans
+from flash_dllm.query import Query, Role
 from flash_dllm.scripted import toy_engine
 from flash_dllm.strategies import Adaptive, Confidence, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace_json import TraceError, from_json, to_json
@@ -401,6 +406,20 @@ def test_every_row_of_a_row_cache_costs_all_layers(engine, asked, name, strategy
         listed = [(p, n) for first, last, n in record.layers for p in range(first, last + 1)]
         assert listed == [(p, 3 * query.positions.count(p)) for p in sorted({*query.positions})]
     assert sum(map(sum, position_layers(trace))) == trace.row_layers == 3 * trace.rows
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=1, max_size=14), st.integers(1, 9))
+def test_spans_hold_each_position_as_often_as_it_is_a_row(positions, n_layers):
+    query = Query("draft", 20)
+    for position in positions:
+        query.add(1, position, position, Role.CONTEXT)
+    spans = query_spans(query, n_layers)
+    listed = {p: n for first, last, n in spans for p in range(first, last + 1)}
+    assert listed == {p: n_layers * positions.count(p) for p in positions}
+    assert sum(last + 1 - first for first, last, _ in spans) == len(listed)
+    # neighbours of equal cost are one span
+    assert all(a[1] + 1 < b[0] or a[2] != b[2] for a, b in pairwise(spans))
 
 
 def test_an_audit_costs_nothing_that_counts(engine):
