@@ -19,7 +19,7 @@ def position_layers(trace: DecodeTrace) -> list[list[int]]:
     """
     length, n_layers = trace.prompt_length + trace.gen_length, trace.model.n_layers
     is_recorded = all(record.layers for step in trace.steps for record in step.passes)
-    queries = None if is_recorded else replay(trace, read_settings(_plain(trace)))
+    queries = None if is_recorded else replay(trace, read_settings(vars(trace)))
     rows = []
     for number, step in enumerate(trace.steps):
         counts: Counter[int] = Counter()
@@ -32,8 +32,3 @@ def position_layers(trace: DecodeTrace) -> list[list[int]]:
             counts.update(counts_of(spans))
         rows.append([counts[position] for position in range(length)])
     return rows
-
-
-def _plain(trace: DecodeTrace) -> dict:
-    """The settings in the trace's header."""
-    return {"strategy": trace.strategy, "cache": trace.cache, "config": trace.config}

@@ -17,6 +17,7 @@ from flash_dllm.cost_map import position_layers
 from flash_dllm.decoder import decode, decode_batch
 from flash_dllm.layer_cost import query_spans
 from flash_dllm.query import Query, Role
+from flash_dllm.rejudge import rejudge
 from flash_dllm.scripted import toy_engine
 from flash_dllm.strategies import Adaptive, Confidence, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace_json import TraceError, from_json, to_json
@@ -259,6 +260,15 @@ def test_the_adaptive_threshold_equals_its_description(
     assert [list(step.accepted) for step in trace.steps] == steps
     assert from_json(to_json(trace)) == trace
     assert len({repr(tau) for tau in rule.history}) > 1  # it moves
+
+
+@pytest.mark.parametrize("scope", ["mean", "token"])
+def test_an_adaptive_run_is_judged_again_as_it_was(engine, scope):
+    trace = decode(engine, PROMPT, Adaptive(0.6, 0.02, 0.3, scope), NoCache(), blocks_of(8))
+    again = rejudge(trace, epsilon=0.3)
+    assert (again.first_change, again.badge) == (None, "exact")
+    assert [step.accepted for step in again.steps] == [step.accepted for step in trace.steps]
+    assert "means nothing to the strategy adaptive" in again.explanation
 
 
 @pytest.mark.parametrize("scope", ["mean", "token"])
