@@ -65,7 +65,7 @@ def cost(trace: DecodeTrace) -> Cost:
         len(trace.steps),
         trace.passes,
         trace.rows,
-        trace.rows * trace.model.n_layers,
+        trace.row_layers,
         trace.seconds,
         trace.tokens_per_pass,
         trace.verified,

@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 
 from app import lab
-from app.figures import progress, run, run_map, tracking, verify
+from app.figures import cost_map, progress, run, run_map, tracking, verify
 from app.sentences import texts_of
 from flash_dllm.trace import DecodeTrace
 
 FIGURES = {
-    "run": run, "verify": verify, "tracking": tracking, "run_map": run_map, "progress": progress
+    "run": run, "verify": verify, "tracking": tracking, "run_map": run_map, "progress": progress,
+    "cost_map": cost_map,
 }  # fmt: skip
 
 
 def csv_tables(trace: DecodeTrace) -> dict[str, str]:
-    """name → CSV text. The first five are the tables of the figures; the others are:
+    """name → CSV text. The first six are the tables of the figures; the others are:
 
     missed  drafts that were right but not written
     bound   per step the length of the checked block and its bounds
@@ -28,7 +29,7 @@ def csv_tables(trace: DecodeTrace) -> dict[str, str]:
     """
     texts = {}
     for name, figure in FIGURES.items():
-        texts[name] = figure.table(trace).to_csv(index=name == "run_map", lineterminator="\n")
+        texts[name] = figure.table(trace).to_csv(index=name.endswith("_map"), lineterminator="\n")
     text_of = texts_of(trace)
     chances = [
         {**asdict(item), "token": text_of(item.token), "verify_token":
@@ -43,10 +44,14 @@ def csv_tables(trace: DecodeTrace) -> dict[str, str]:
         if gamma is not None
     ]
     texts["bound"] = _csv(["step", *(item.name for item in fields(lab.Bound))], bounds)
+    names = [
+        "step", "kind", "rows", "predicted", "seconds", "route", "row_layers", "compared"
+    ]  # fmt: skip
     passes = [
-        {"step": step.index, **asdict(record)} for step in trace.steps for record in step.passes
-    ]
-    names = ["step", "kind", "rows", "predicted", "seconds", "route"]
+        {name: value for name, value in {"step": step.index, **asdict(record)}.items()
+         if name in names}
+        for step in trace.steps for record in step.passes
+    ]  # fmt: skip
     return texts | {"passes": _csv(names, passes)}
 
 

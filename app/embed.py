@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from app import theme
-from app.figures import run
+from app.figures import cost_map, run
 from flash_dllm.files import write_text
 from flash_dllm.trace import DecodeTrace
 
@@ -45,9 +45,48 @@ addEventListener('keydown', (e) => {
 """
 
 
+STILL = """
+const gd = document.getElementById('run');
+function shade(dark) {
+  const s = FIGURE.shades[dark ? 1 : 0];
+  document.body.style.background = s.layout.paper_bgcolor;
+  document.body.dataset.dark = dark ? 1 : 0;
+  Plotly.relayout(gd, s.layout);
+  s.marks.forEach((mark, i) => Plotly.restyle(gd, mark, [i]));
+}
+Plotly.newPlot(gd, FIGURE).then(() => {
+  document.body.dataset.marks = gd._fullData.length;
+  if (parent !== window) parent.postMessage({ height: document.body.offsetHeight }, '*');
+});
+addEventListener('message', (e) => { if (e.data && 'dark' in e.data) shade(!!e.data.dark); });
+"""
+
+
 def document(trace: DecodeTrace, plotly_url: str) -> str:
     """The document with plotly.js loaded from `plotly_url`."""
     return _document(trace, f'<script src="{plotly_url}"></script>', is_file=False)
+
+
+def cost_document(trace: DecodeTrace, plotly_url: str) -> str:
+    """The cost map as a document, plotly.js loaded from `plotly_url`."""
+    figures = [json.loads(cost_map.figure(trace, is_dark).to_json()) for is_dark in (False, True)]
+    figure = figures[0]
+    figure["layout"].pop("template", None)
+    figure["config"] = {"displayModeBar": False, "responsive": True}
+    figure["shades"] = [
+        {
+            "layout": {
+                name: shade["layout"][name] for name in ("font", "paper_bgcolor", "plot_bgcolor",
+                                                         "hoverlabel", "title", "shapes")
+            },
+            "marks": [
+                {"colorscale": [shade["data"][0]["colorscale"]]},
+                {"marker.color": shade["data"][1]["marker"]["color"]},
+            ],
+        }
+        for shade in figures
+    ]  # fmt: skip
+    return _page(figure, f'<script src="{plotly_url}"></script>', STILL)
 
 
 def write_html(trace: DecodeTrace, path: str | os.PathLike[str]) -> None:
@@ -63,6 +102,10 @@ def _document(trace: DecodeTrace, plotly_script: str, is_file: bool) -> str:
     figure["config"] = {"displayModeBar": False, "responsive": True}
     figure["shades"] = [_shade(trace, is_dark) for is_dark in (False, True)]
     figure["follow"] = is_file
+    return _page(figure, plotly_script, SCRIPT)
+
+
+def _page(figure: dict, plotly_script: str, script: str) -> str:
     # texts of tokens may close the script element or open a comment: no "<" is left in the data
     data = json.dumps(figure, separators=(",", ":")).replace("<", "\\u003c")
     return (
@@ -71,7 +114,7 @@ def _document(trace: DecodeTrace, plotly_script: str, is_file: bool) -> str:
         "<title>Flash-dLLM run</title>"
         "<style>body{margin:0;padding:12px 0 4px}#run{width:100%}</style>"
         f'{plotly_script}</head><body><div id="run"></div>'
-        f"<script>const FIGURE = {data};{SCRIPT}</script></body></html>"
+        f"<script>const FIGURE = {data};{script}</script></body></html>"
     )
 
 

@@ -81,13 +81,17 @@ def text_line(text: str, elem_id: str) -> gr.HTML:
     )
 
 
-def figure_frame() -> gr.HTML:
-    """A document of `app/embed.py`, `packed`, in a frame that can't reach the page."""
+def figure_frame(
+    title: str = "The run as one plotly figure", kind: str = "fd-frame"
+) -> gr.HTML:
+    """A document of `app/embed.py`, `packed`, in a frame that can't reach the page.
+
+    title  for screen readers; kind: the frame's class (both are texts of ours)
+    """
     return gr.HTML(
         "",
         html_template=(
-            '<iframe class="fd-frame" sandbox="allow-scripts" title="The run as one plotly '
-            'figure"></iframe>'
+            f'<iframe class="{kind}" sandbox="allow-scripts" title="{title}"></iframe>'
         ),
         js_on_load=_read("frame.js"),
         apply_default_css=False,

@@ -124,7 +124,7 @@ def main() -> None:
             {
                 "strategy": str(strategy), "cache": str(cache), "config": str(config),
                 "prompt_tokens": len(ids), "tokens": run[0].tokens, "steps": len(run[0].steps),
-                "passes": run[0].passes, "row_layers": run[0].rows * engine.info.n_layers,
+                "passes": run[0].passes, "row_layers": run[0].row_layers,
                 "seconds": f"{median:.3f}", "seconds_p20": f"{low:.3f}",
                 "seconds_p80": f"{high:.3f}", "speedup": f"{slowest / median:.2f}",
                 "draft_ms": milliseconds(run, "draft"), "draft_rows": row_counts(run[0], "draft"),

@@ -18,6 +18,7 @@ from flash_dllm.caches.base import CachePolicy, StepFacts
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.engine_protocol import Engine, Session, SessionRequest
+from flash_dllm.layer_cost import query_spans, report_spans, total
 from flash_dllm.query import Prediction, Query, Role, VerifyAsk
 from flash_dllm.settings import Settings
 from flash_dllm.shift import shifted
@@ -113,6 +114,8 @@ def decode_batch_steps(
             temperature=config.temperature,
             alternatives=config.alternatives,
             mass_layers=cache.mass_layers,
+            by_layer=cache.by_layer,
+            wants_changes=strategy.wants_changes,
         )
     )
     log.info("decode %s with %s, cache %s", engine.info.name, strategy, cache)
@@ -230,7 +233,8 @@ def finish_trace(
 
 @dataclass
 class _Sequence:
-    """One live sequence: its canvas, its strategy's pending question, its cache memory."""
+    """One live sequence: its canvas, its strategy's pending question, the cache policy's memory
+    and what the strategy keeps from step to step."""
 
     number: int
     handle: int
@@ -240,10 +244,11 @@ class _Sequence:
     info: ModelInfo
     index: int = 0
     memory: object = None
+    kept: object = None
     query: Query = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory = self.cache.start()
+        self.memory, self.kept = self.cache.start(), self.strategy.start()
         self._begin()
 
     def _begin(self) -> None:
@@ -251,7 +256,7 @@ class _Sequence:
         self.index += 1
         self._queries: list[Query] = []
         self._answers: list[Prediction] = []
-        state = StepState.of(self.strategy, self.canvas, self.index)
+        state = StepState.of(self.strategy, self.canvas, self.index, self.kept)
         self._window = state.window
         self._generator = self.strategy.step(state)
         self._set(next(self._generator))
@@ -286,7 +291,9 @@ class _Sequence:
             self.cache.tracked(self.memory),
             self._queries,
             self._answers,
+            self.info.n_layers,
         )
+        self.kept = decision.memory
         self._commit(decision, session)
         if not self.canvas.is_finished:
             self._begin()
@@ -325,6 +332,7 @@ class _Sequence:
                 tuple(p for p in positions if p not in written),
                 self._answers[0].mass,
                 self._queries[0].kind == "full",
+                self._answers[0].layers,
             ),
         )
 
@@ -350,6 +358,7 @@ class _Ended:
     tracked: tuple[int, ...]
     queries: list[Query]
     answers: list[Prediction]
+    n_layers: int
 
     def record(self) -> StepTrace:
         """The record. It holds the very proposals that were committed."""
@@ -365,15 +374,26 @@ class _Ended:
             attention=mass.top[:ATTENTION_RECORDED] if mass is not None else (),
             decided_mass=mass.decided if mass is not None else 0.0,
             passes=tuple(
-                PassRecord(
-                    query.kind, query.rows, len(query.predict), round(answer.seconds, 6),
-                    answer.route,
-                )
+                self._pass(query, answer)
                 for query, answer in zip(self.queries, self.answers, strict=True)
             ),
         )
         assert step.accepted == self.decision.accepted, "only judged proposals may commit"
         return step
+
+    def _pass(self, query: Query, answer: Prediction) -> PassRecord:
+        reports = answer.layers
+        spans = report_spans(reports) if reports else query_spans(query, self.n_layers)
+        return PassRecord(
+            query.kind,
+            query.rows,
+            len(query.predict),
+            round(answer.seconds, 6),
+            answer.route,
+            total(spans),
+            spans,
+            sum(report.compared for report in reports),
+        )
 
 
 def _positions(query: Query, role: Role) -> tuple[int, ...]:

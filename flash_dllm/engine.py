@@ -12,7 +12,10 @@ from torch import Tensor
 
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.layer_plan import LayerReport
+from flash_dllm.layerwise import LayerFeatures, forward_by_layer
 from flash_dllm.models.transformer import Transformer
+from flash_dllm.movement import Movement
 from flash_dllm.packing import Packed
 from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
@@ -86,7 +89,13 @@ class ModelEngine:
         return self.codec.token_text(token)
 
     def open(self, request: SessionRequest) -> ModelSession:
-        """Raises ValueError for layers that the model lacks, RuntimeError if memory is short."""
+        """Raises ValueError for layers that the model lacks and for plans that this implementation
+        can't follow, RuntimeError if memory is short."""
+        if request.by_layer and (self.model.impl != "torch" or self.model.is_shared):
+            raise ValueError(
+                "a cache that chooses its rows layer by layer needs impl='torch' on one device; "
+                "load the model that way, or use another cache"
+            )
         layers = request.mass_layers
         if layers is not None and layers[1] >= self.model.spec.n_layers:
             raise ValueError(
@@ -126,8 +135,8 @@ def _check_text(text: str) -> None:
 
 @dataclass(frozen=True)
 class _Flight:
-    """A pass on its way: what was asked, where its result comes, how it was launched, and how
-    long that took."""
+    """A pass on its way: what was asked, where its result comes, how it was launched, how long
+    that took, and what its layers did if it had a plan."""
 
     queries: Asked
     flat: Tensor
@@ -135,6 +144,7 @@ class _Flight:
     alternatives: int
     route: str
     seconds: float
+    reports: tuple[LayerReport, ...] = ()
 
 
 class ModelSession:
@@ -152,6 +162,9 @@ class ModelSession:
         self._space = workspace
         self._idle = idle
         self._seeds: dict[int, int] = {}
+        self._lengths: dict[int, int] = {}
+        self._features: dict[int, LayerFeatures] = {}
+        self._movement = Movement(model.spec.mask_token_id)
         self._moves: list[tuple[int, int, int]] = []
         self._noise = GumbelField(model.spec.vocab_size, request.temperature, model.device)
 
@@ -165,12 +178,14 @@ class ModelSession:
 
     def admit(self, length: int, seed: int) -> int:
         handle = self._space.cache.admit(length + self._request.max_views)
-        self._seeds[handle] = seed
+        self._seeds[handle], self._lengths[handle] = seed, length
         return handle
 
     def release(self, handle: int) -> None:
         self._space.cache.release(handle)
-        del self._seeds[handle]
+        del self._seeds[handle], self._lengths[handle]
+        self._features.pop(handle, None)
+        self._movement.forget(handle)
         self._moves = [move for move in self._moves if move[0] != handle]
 
     def close(self) -> None:
@@ -215,10 +230,15 @@ class ModelSession:
         alternatives = self._request.alternatives if wants_more else 0
         alternatives = min(alternatives, self._model.spec.vocab_size)
         replays = self._space.replays
-        flat, sizes = self.launch(queries, alternatives)
+        reports: tuple[LayerReport, ...] = ()
+        if queries[0][1].plan is None:
+            flat, sizes = self.launch(queries, alternatives)
+        else:
+            flat, sizes, reports = self._by_layer(queries, alternatives)
         route = self._route(sizes, self._space.replays > replays)
         flat = self._space.start_transfer(flat)
-        return _Flight(queries, flat, sizes, alternatives, route, time.perf_counter() - begin)
+        seconds = time.perf_counter() - begin
+        return _Flight(queries, flat, sizes, alternatives, route, seconds, reports)
 
     def _finish(self, flight: _Flight) -> dict[int, Prediction]:
         """Wait for a pass and read its answers."""
@@ -241,6 +261,8 @@ class ModelSession:
                 mass,
                 seconds,
                 flight.route,
+                flight.reports,
+                choice.changes[start:end],
             )
             start = end
         return predictions
@@ -263,16 +285,18 @@ class ModelSession:
         is_captured = self._is_captured(queries, exact)
         if space.graphs is None or space.fixed is None or not is_captured:
             packed = space.free.fill(queries, table)
-            return self._pass(packed, alternatives, self._noise_of(queries)), exact
+            return self._pass(packed, alternatives, queries), exact
         sizes = exact.padded(keys=table.shape[1])
         packed = space.fixed.fill(queries, table, sizes)
-        launch = lambda: self._pass(packed, alternatives, None)  # noqa: E731
+        launch = lambda: self._pass(packed, alternatives)  # noqa: E731
         return space.graphs.run((sizes, alternatives), launch), sizes
 
     def _is_captured(self, queries: Asked, sizes: PassSizes) -> bool:
         """Whether a pass may be a CUDA graph, and is worth it."""
         if self._request.temperature > 0 or sizes.rows > GRAPH_ROWS:
             return False  # the noise comes from the host
+        if self._request.wants_changes:
+            return False  # the last pass's probabilities lie in memory of their own
         is_full = any(query.kind == "full" for _, query in queries)
         return not is_full or sizes.rows * self._model.weights.count < FULL_GRAPH_WORK
 
@@ -285,11 +309,46 @@ class ModelSession:
             ways.append(route)
         return ", ".join(ways)
 
-    def _pass(self, packed: Packed, alternatives: int, noise: Tensor | None) -> Tensor:
-        model, layers = self._model, self._request.mass_layers
-        logits, mass = model.forward(packed, self._space.cache, layers)
+    def _pass(self, packed: Packed, alternatives: int, queries: Asked = ()) -> Tensor:
+        logits, mass = self._model.forward(packed, self._space.cache, self._request.mass_layers)
+        return self._chosen(logits, mass, alternatives, queries)
+
+    def _chosen(
+        self, logits: Tensor, mass: Tensor | None, alternatives: int, queries: Asked
+    ) -> Tensor:
+        """What the host wants of a pass; `queries` may be left out where it is a CUDA graph."""
+        model = self._model
         mask_token_id = model.spec.mask_token_id
-        return choose(logits, mask_token_id, noise, alternatives, mass, model.impl)
+        noise = self._noise_of(queries)
+        changes = self._changes(logits, queries)
+        return choose(logits, mask_token_id, noise, alternatives, mass, model.impl, changes)
+
+    def _by_layer(
+        self, queries: Asked, alternatives: int
+    ) -> tuple[Tensor, PassSizes, tuple[LayerReport, ...]]:
+        """A pass with a plan, of one sequence; `groups` leaves it alone."""
+        ((handle, query),) = queries
+        model, cache = self._model, self._space.cache
+        if handle not in self._features:
+            self._features[handle] = LayerFeatures.of(model, self._lengths[handle])
+        slots = cache.table[handle, : self._lengths[handle]].to(model.device)
+        features = self._features[handle]
+        logits, reports = forward_by_layer(model, query, slots, cache, features)
+        flat = self._chosen(logits, None, alternatives, queries)
+        return flat, PassSizes.of(queries), reports
+
+    def _changes(self, logits: Tensor, queries: Asked) -> Tensor | None:
+        """How far each predicted row's probabilities have moved [P]; None where not wanted."""
+        if not self._request.wants_changes:
+            return None
+        parts, start = [], 0
+        for handle, query in queries:
+            rows = logits[start : (start := start + len(query.predict))]
+            if query.kind in ("full", "draft"):
+                parts.append(self._movement.since_last(handle, query.targets, rows))
+            else:
+                parts.append(rows.new_zeros(len(rows)))
+        return torch.cat(parts)
 
     def _noise_of(self, queries: Asked) -> Tensor | None:
         if self._request.temperature == 0:
@@ -303,11 +362,13 @@ class ModelSession:
 
 
 def groups(queries: Asked) -> Iterator[Asked]:
-    """The queries of one pass each: everybody else together, full ones a few at a time."""
-    if others := [pair for pair in queries if pair[1].kind != "full"]:
+    """The queries of one pass each: everybody else together, full ones a few at a time, those
+    with a plan alone."""
+    plain = [pair for pair in queries if pair[1].plan is None]
+    if others := [pair for pair in plain if pair[1].kind != "full"]:
         yield others
     some: list[tuple[int, Query]] = []
-    for pair in queries:
+    for pair in plain:
         if pair[1].kind == "full":
             if some and sum(query.rows for _, query in [*some, pair]) > FULL_ROWS:
                 yield some
@@ -315,3 +376,4 @@ def groups(queries: Asked) -> Iterator[Asked]:
             some.append(pair)
     if some:
         yield some
+    yield from ([pair] for pair in queries if pair[1].plan is not None)

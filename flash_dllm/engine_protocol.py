@@ -23,6 +23,8 @@ class SessionRequest:
     temperature   for the Gumbel noise; 0 means none
     alternatives  runner-up tokens per draft row
     mass_layers   first and last layer of the attention mass, or None for all
+    by_layer      whether queries come with plans (`layer_plan.py`)
+    wants_changes whether draft answers say how far the token probabilities have moved
     """
 
     sequences: int
@@ -31,6 +33,8 @@ class SessionRequest:
     temperature: float = 0.0
     alternatives: int = 5
     mass_layers: tuple[int, int] | None = None
+    by_layer: bool = False
+    wants_changes: bool = False
 
 
 class Session(Protocol):
@@ -68,7 +72,7 @@ class Engine(Protocol):
         """Most positions (prompt and answer) that a sequence may have."""
 
     def open(self, request: SessionRequest) -> Session:
-        """Allocate the flat cache."""
+        """Allocate the flat cache. Raises ValueError for a request that it can't serve."""
 
     def token_text(self, token: int) -> str:
         """The token as text (bytes that are no UTF-8 alone as surrogates); "" if unknown."""

@@ -114,6 +114,18 @@ def pair(first: Reader, second: Reader) -> Reader:
     return read
 
 
+def triple(first: Reader, second: Reader, third: Reader) -> Reader:
+    """A list of exactly three."""
+
+    def read(value: Any) -> tuple:
+        if not isinstance(value, list | tuple) or len(value) != 3:
+            raise TraceError(f"must be a list of three, got {shown(value)}")
+        readers = first, second, third
+        return tuple(within(f"[{i}]", reader, value[i]) for i, reader in enumerate(readers))
+
+    return read
+
+
 def within(where: str, reader: Reader, value: Any) -> Any:
     """What `reader` reads; its errors say `where`."""
     try:

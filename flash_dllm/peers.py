@@ -63,6 +63,7 @@ _NONE = {"name": "none"}
 _CONFIDENCE = {"name": "confidence", "epsilon": 0.9}
 _FAST = ("arXiv 2505.22618", 2025, "NVlabs/Fast-dLLM")
 _DKV = ("arXiv 2505.15781", 2025, "horseee/dKV-Cache")
+_DYNAMIC = ("arXiv 2606.26120", 2026, "TianyiWu233/DYNAMIC-DLLM")
 _EVERY_LENGTH = "Lengths (128 in blocks of 32) are ours."
 
 PEERS: dict[str, Peer] = {
@@ -127,6 +128,70 @@ PEERS: dict[str, Peer] = {
         "reload_steps = 1 is no cache",
         "every other entry, masks included, is as old as the last full pass",
         "Masks beside several next tokens: by distance, left before right, over block borders.",
+    ),
+    "dllm_cache": Peer(
+        "dLLM-Cache", "arXiv 2506.06295", 2025, "maomaocun/dLLM-cache",
+        _settings(
+            {"name": "llada"},
+            {"name": "dllm", "prompt_interval": 50, "answer_interval": 7, "transfer_ratio": 0.25},
+        ),
+        "Refresh the prompt every K_p steps and the answer every K_r; in between each layer "
+        "refreshes the share ρ of the answer whose value vectors moved most.",
+        "K_p = K_r = 1 is no cache, and so is K_p = 1 with ρ = 1; the first layer always",
+        "what a layer leaves out goes on with what that layer added to it when it was last "
+        "refreshed: keys, attention and feed-forward output of another text",
+        "K_p, K_r as tuned for GSM8K on the instruct model. Values are compared over all heads at "
+        "once; ties go to the left. The values of the whole answer are computed to choose by, as "
+        "in its code: the trace counts them apart. No guidance cache. " + _EVERY_LENGTH,
+    ),
+    "dynamic_dllm": Peer(
+        "Dynamic-dLLM", *_DYNAMIC,
+        _settings(
+            {"name": "adaptive", "threshold": 0.9, "certainty_weight": 0.01,
+             "change_weight": 0.15, "scope": "mean"},
+            {"name": "dynamic", "newest_size": 32, "layer_budget": 32, "clamp": False},
+        ),
+        "dLLM-Cache with a budget that goes to the layers whose values moved most in the last "
+        "step, and a threshold that falls with certain drafts and rises with changing ones.",
+        "K_p = K_r = 1 is no cache; α = β = 0 is a fixed threshold; the first layer always",
+        "as in dLLM-Cache; tokens of one step are chosen independently of one another",
+        "The paper's tables call it Dyna-dLLM. Without the clamp of the released code (next "
+        "preset). The layers that choose share layer_budget × number of layers by "
+        "softmax(200 · movement), equally in the first such step; the window stands around the "
+        "last of the tokens committed last; values are compared, not layer inputs (its other "
+        "option). PC and DS are means over the block's undecided positions; τ is moved before it "
+        "is used, also in the first step (DS = 0), and starts at 0.9 as in its demo (1.0 in its "
+        "code). " + _EVERY_LENGTH,
+    ),
+    "dynamic_dllm_released": Peer(
+        "Dynamic-dLLM, as released", *_DYNAMIC,
+        _settings(
+            {"name": "adaptive", "threshold": 0.9, "certainty_weight": 0.01,
+             "change_weight": 0.15, "scope": "mean"},
+            {"name": "dynamic", "newest_size": 32, "layer_budget": 32, "clamp": True},
+        ),
+        "The same, but from the third step on no layer refreshes more than one position besides "
+        "the window.",
+        "as without the clamp",
+        "as without the clamp, and the budget hardly matters",
+        "The clamp is in its code, almost certainly not in what the paper means.",
+    ),
+    "elastic_cache": Peer(
+        "Elastic-Cache", "arXiv 2510.14973", 2025, "its paper; code not read",
+        _settings(
+            _CONFIDENCE, {"name": "elastic", "drift_threshold": 0.9}, 32, block_length=None
+        ),
+        "Read the leftmost masks and each layer's most attended token; from the first layer whose "
+        "token's attention drifts on, deeper layers compute everything.",
+        "a threshold of 1 is no cache; the first pass",
+        "entries and hidden states of what is not read, until something drifts; masks behind the "
+        "window stand in the cache as the last full layer saw them",
+        "Its numbers are not certain to us: window 32 (it may be 16), drift below 0.9, ε = 0.9. "
+        "Tracked is, for each layer, the decided position with most attention from the window's "
+        "rows, prompt included; compared is that token's own attention, mean over heads, with "
+        "what it was when this layer last computed it. What was committed in the last step is "
+        "read as well: otherwise nobody would ever see it. With a threshold of 1 the first layer, "
+        "which has no test before it, is computed in full too.",
     ),
     "prophet": Peer(
         "Prophet", "arXiv 2508.19982", 2025, "pixeli99/Prophet",

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import compress
 
+from flash_dllm.layer_plan import LayerPlan, LayerReport
+
 
 class Role(IntEnum):
     """Why a row is asked."""
@@ -72,6 +74,8 @@ class Query:
     wants_mass whether the attention mass of the predicted rows is wanted; if so,
     decided    one byte per position, 1 where the text is decided, and
     top        how many decided positions are wanted by falling mass
+    plan       which positions each layer computes, if that is decided inside the forward; None:
+               every row goes through every layer
     """
 
     kind: str
@@ -89,6 +93,7 @@ class Query:
     block_size: int | None = None
     shift: int = 0
     replaced: dict[int, int] = field(default_factory=dict)
+    plan: LayerPlan | None = None
 
     def add(self, token: int, position: int, slot: int, role: Role, rank: int = 0) -> None:
         """Append one row."""
@@ -157,6 +162,9 @@ class Prediction:
     mass     attention mass, or None when it was not asked
     seconds  wall time of the launch
     route    how the pass was launched and projected, for the record (see `PassRecord`)
+    layers   what each layer did, if the query had a plan
+    changes  per predicted row 1 − cosine of the position's token probabilities with those of the
+             last draft pass (0 where it was not asked); empty where not wanted
     """
 
     tokens: list[int]
@@ -165,6 +173,8 @@ class Prediction:
     mass: Mass | None = None
     seconds: float = 0.0
     route: str = ""
+    layers: tuple[LayerReport, ...] = ()
+    changes: list[float] = field(default_factory=list)
 
 
 def block_end(position: int, block_size: int) -> int:

@@ -91,11 +91,12 @@ def rejudge(
     )
     steps: list[RejudgedStep] = []
     changed: tuple[StepTrace, RejudgedStep] | None = None
+    memory = strategy.start()
     for step in trace.steps:
         if changed is not None:
             steps.append(RejudgedStep(step.index, step.proposals, step.stop, Certainty.UNKNOWN))
             continue
-        again = _again(strategy, canvas, step)
+        again, memory = _again(strategy, canvas, step, memory)
         steps.append(again)
         if _decided(again.proposals) != _decided(step.proposals) or (
             again.accepted != step.accepted
@@ -138,9 +139,11 @@ def _with_thresholds(
     return strategy, idle
 
 
-def _again(strategy: DecodingStrategy, canvas: Canvas, step: StepTrace) -> RejudgedStep:
-    """One recorded step, decided by this strategy on this canvas."""
-    state = StepState.of(strategy, canvas, step.index)
+def _again(
+    strategy: DecodingStrategy, canvas: Canvas, step: StepTrace, memory: object
+) -> tuple[RejudgedStep, object]:
+    """One recorded step, decided by this strategy on this canvas, and what the strategy keeps."""
+    state = StepState.of(strategy, canvas, step.index, memory)
     decision, asks = redecide(strategy, state, step, ABSENT)
     has_searched = any(isinstance(ask, VerifyAsk) and not ask.is_dry for ask in asks)
     proposals, stop = decision.proposals, decision.stop
@@ -157,9 +160,8 @@ def _again(strategy: DecodingStrategy, canvas: Canvas, step: StepTrace) -> Rejud
         replace(p, verify_token=None, verify_confidence=None) if _is_absent(p) else p
         for p in proposals
     )
-    return RejudgedStep(
-        step.index, proposals, None if certainty is Certainty.DECIDED else stop, certainty
-    )
+    stop_known = None if certainty is Certainty.DECIDED else stop
+    return RejudgedStep(step.index, proposals, stop_known, certainty), decision.memory
 
 
 def _is_absent(proposal: Proposal) -> bool:

@@ -53,12 +53,14 @@ def choose(
     alternatives: int,
     mass: Tensor | None,
     impl: str,
+    changes: Tensor | None = None,
 ) -> Tensor:
     """Everything the host wants of a pass in one flat tensor, still on the device.
 
-    logits [P, V]; noise [P, V] or None; mass [B, K] or None. Returns tokens [P], confidences [P],
-    alternative tokens and probabilities [P, A] each, mass [B, K], end to end in fp32 (fp64 if the
-    model is): ids are exact there, no vocabulary has 2^24 tokens.
+    logits [P, V]; noise [P, V] or None; mass [B, K] or None; changes [P] or None. Returns tokens
+    [P], confidences [P], alternative tokens and probabilities [P, A] each, mass [B, K], changes
+    [P], end to end in fp32 (fp64 if the model is): ids are exact there, no vocabulary has 2^24
+    tokens.
     """
     parts = [
         part.flatten()
@@ -66,6 +68,8 @@ def choose(
     ]
     if mass is not None:
         parts.append(mass.flatten())
+    if changes is not None:
+        parts.append(changes)
     dtype = wide(logits.dtype)
     return torch.cat([part.to(dtype) for part in parts])
 
@@ -75,19 +79,20 @@ class Choice:
     """What `choose` put together, taken apart on the host.
 
     tokens [P] and confidences [P] as lists; alternatives [P] tuples of (token, probability);
-    mass [B, K] fp64 array. Numbers are rounded to 6 digits.
+    mass [B, K] fp64 array; changes [P], or empty where not asked. Numbers are rounded to 6 digits.
     """
 
     tokens: list[int]
     confidences: list[float]
     alternatives: list[tuple[tuple[int, float], ...]]
     mass: np.ndarray
+    changes: list[float]
 
 
 def read_choice(flat: np.ndarray, rows: int, alternatives: int, mass: tuple[int, int]) -> Choice:
     """Take `choose`'s tensor apart; `mass` is the mass's shape, (0, 0) where none was asked."""
-    ends = np.cumsum([rows, rows, rows * alternatives, rows * alternatives])
-    tokens, confidences, other, other_p, masses = np.split(flat, ends)
+    sizes = [rows, rows, rows * alternatives, rows * alternatives, mass[0] * mass[1]]
+    tokens, confidences, other, other_p, masses, changes = np.split(flat, np.cumsum(sizes))
     pairs: list[tuple[tuple[int, float], ...]] = [()] * rows
     if alternatives:
         ids = other.astype(np.int64).reshape(rows, alternatives).tolist()
@@ -98,6 +103,7 @@ def read_choice(flat: np.ndarray, rows: int, alternatives: int, mass: tuple[int,
         _rounded(confidences).tolist(),
         pairs,
         _rounded(masses).reshape(mass),
+        _rounded(changes).tolist(),
     )
 
 

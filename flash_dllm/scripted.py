@@ -64,6 +64,16 @@ class ScriptedEngine:
         return self.script.vocabulary[token]
 
     def open(self, request: SessionRequest) -> ScriptedSession:
+        """Raises ValueError for what only a network has."""
+        if request.by_layer:
+            raise ValueError(
+                f"{self.name} is a table without layers; use a cache that does not choose its "
+                "rows layer by layer"
+            )
+        if request.wants_changes:
+            raise ValueError(
+                f"{self.name} is a table that knows no token probabilities; use another strategy"
+            )
         return ScriptedSession(self)
 
 

@@ -72,6 +72,8 @@ class Proposal:
     verify_token       x̃ of the mask view, or None when no mask view was asked
     verify_confidence  c̃, likewise
     alternatives       (token, probability) of the draft pass, likeliest first
+    change             1 − cosine of the token probabilities with the last draft pass's, where the
+                       strategy asked for it
     """
 
     position: int
@@ -82,6 +84,7 @@ class Proposal:
     verify_token: int | None = None
     verify_confidence: float | None = None
     alternatives: tuple[tuple[int, float], ...] = ()
+    change: float | None = None
 
     @property
     def committed_token(self) -> int | None:
@@ -101,6 +104,11 @@ class PassRecord:
     seconds    wall time of the launch that answered it (shared by the sequences of a batch)
     route      how it ran, where there was a choice: "graph" or "eager", and the kernel that
                projected queries, keys and values, e.g. "graph, rope_cache"
+    row_layers rows × layers: how many times a layer computed a position; 0 where not recorded
+    layers     (first, last, layers): how many layers computed each position from first to last,
+               both included; a position that is two rows (draft and mask view) counts twice;
+               positions that are left out were not computed
+    compared   how many values were computed besides, by layers that then chose their rows
     """
 
     kind: str
@@ -108,6 +116,9 @@ class PassRecord:
     predicted: int
     seconds: float = 0.0
     route: str = ""
+    row_layers: int = 0
+    layers: tuple[tuple[int, int, int], ...] = ()
+    compared: int = 0
 
 
 @dataclass(frozen=True)
@@ -265,8 +276,20 @@ class DecodeTrace:
 
     @property
     def rows(self) -> int:
-        """Query rows over all passes; times `model.n_layers` it is the cost measure."""
+        """Query rows over all passes."""
         return sum(record.rows for record in self._counted)
+
+    @property
+    def row_layers(self) -> int:
+        """Rows × layers over all passes: the cost measure. In files that do not record it every
+        row goes through every layer."""
+        layers = self.model.n_layers
+        return sum(record.row_layers or record.rows * layers for record in self._counted)
+
+    @property
+    def compared(self) -> int:
+        """Values computed only to choose rows by, over all passes and layers."""
+        return sum(record.compared for record in self._counted)
 
     @property
     def seconds(self) -> float:

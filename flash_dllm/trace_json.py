@@ -79,6 +79,13 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
         for record in step["passes"]:
             if not record["route"]:
                 del record["route"]  # there was no choice
+            if not record["layers"]:
+                del record["layers"], record["row_layers"]  # a file from before they were recorded
+            if not record["compared"]:
+                del record["compared"]
+        for proposal in step["proposals"]:
+            if proposal["change"] is None:
+                del proposal["change"]  # not asked
     for name, usual in (("shift", 0), ("causal_block", None)):
         # written for the models that need it: other files stay what they were
         if tree["model"][name] == usual:

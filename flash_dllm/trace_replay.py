@@ -6,28 +6,34 @@ trace says. So an edited verdict, order, rank or stop reason is found whatever t
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import pairwise
 
-from flash_dllm.caches.base import (
-    CachePolicy,
-    StepFacts,
-    full_query,
-    rows_query,
-    verify_query,
-)
+from flash_dllm.caches.base import CachePolicy, StepFacts, verify_query
 from flash_dllm.canvas import Canvas
+from flash_dllm.layer_cost import counts_of, query_spans, total
 from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
 from flash_dllm.shift import shifted
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, TraceError, Verdict
+from flash_dllm.trace import (
+    DecodeTrace,
+    ModelInfo,
+    PassRecord,
+    Proposal,
+    StepTrace,
+    TraceError,
+    Verdict,
+)
 from flash_dllm.trace_schema import Settings
 
 View = tuple[int, float]
 
 
-def replay(trace: DecodeTrace, settings: Settings) -> None:
-    """Raise TraceError at the first thing that can't have happened in such a run."""
+def replay(trace: DecodeTrace, settings: Settings) -> list[list[Query]]:
+    """What each step asked the model, pass by pass.
+
+    Raises TraceError at the first thing that can't have happened in such a run.
+    """
     if trace.model.mask_token_id in trace.prompt_token_ids:
         raise TraceError("holds the mask token", ".prompt_token_ids")
     if trace.model.mask_token_id in trace.model.eos_token_ids:
@@ -36,18 +42,29 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
     canvas = Canvas.start(
         trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block
     )
-    memory = settings.cache.start()
+    memory = Memory(settings.cache.start(), settings.strategy.start())
+    queries = []
     for number, step in enumerate(trace.steps, 1):
         try:
             if canvas.is_finished:
                 raise TraceError("comes after the run was finished")
-            memory, canvas = check_step(step, number, canvas, settings, model, memory)
+            asked, memory, canvas = check_step(step, number, canvas, settings, model, memory)
+            queries.append(asked)
         except TraceError as error:
             raise error.inside(f".steps[{number - 1}]") from None
     if canvas.is_finished and trace.status != "finished":
         raise TraceError("must be finished: the steps decide everything", ".status")
     if not canvas.is_finished and trace.status == "finished":
         raise TraceError("must be stopped: the steps leave masks undecided", ".status")
+    return queries
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What cache policy and strategy keep from step to step."""
+
+    cache: object
+    strategy: object
 
 
 def check_step(
@@ -56,14 +73,14 @@ def check_step(
     canvas: Canvas,
     settings: Settings,
     model: ModelInfo,
-    memory: object,
-) -> tuple[object, Canvas]:
-    """Memory and canvas after this step. Raises TraceError unless it is what the strategy and the
-    cache policy, with this memory, do on this canvas."""
+    memory: Memory,
+) -> tuple[list[Query], Memory, Canvas]:
+    """What this step asked, memory and canvas after it. Raises TraceError unless it is what the
+    strategy and the cache policy, with this memory, do on this canvas."""
     strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
-    state = StepState.of(strategy, canvas, number)
+    state = StepState.of(strategy, canvas, number, memory.strategy)
     if step.window != state.window:
         raise TraceError("is not the window of the replayed text", ".window")
     positions = [proposal.position for proposal in step.proposals]
@@ -78,11 +95,12 @@ def check_step(
         if any(a < b for a, b in pairwise(likely)):
             raise TraceError("must stand likeliest first", f".proposals[{place}].alternatives")
     check_reading(step, canvas)
-    check_passes(step, asks, canvas, cache, model, memory)
+    queries = check_passes(step, asks, canvas, cache, model, memory.cache)
     after = canvas.commit(step.accepted)
+    kept = memory.cache
     if not cache.needs_mass:
-        memory = cache.learn(memory, _facts(step, asks, canvas, after, cache))
-    return memory, after
+        kept = cache.learn(kept, _facts(step, asks, canvas, after, cache))
+    return queries, Memory(kept, decision.memory), after
 
 
 def _facts(
@@ -114,7 +132,8 @@ def redecide(
         while True:
             asks.append(ask)
             if isinstance(ask, DraftAsk):
-                answer = _drafts([recorded[position] for position in ask.window])
+                drafts = [recorded[position] for position in ask.window]
+                answer = _drafts(drafts, strategy.wants_changes)
             else:
                 answer = _views([recorded[position] for position, _ in ask.searched], absent)
             ask = generator.send(answer)
@@ -122,12 +141,16 @@ def redecide(
         return end.value, asks
 
 
-def _drafts(proposals: list[Proposal]) -> Prediction:
+def _drafts(proposals: list[Proposal], wants_changes: bool) -> Prediction:
     """The recorded answers to a draft question."""
+    changes = [p.change for p in proposals if p.change is not None] if wants_changes else []
+    if wants_changes and len(changes) < len(proposals):
+        raise TraceError("must say of each draft how far it has changed", ".proposals")
     return Prediction(
         [proposal.draft_token for proposal in proposals],
         [proposal.confidence for proposal in proposals],
         [proposal.alternatives for proposal in proposals],
+        changes=changes,
     )
 
 
@@ -195,12 +218,14 @@ def check_passes(
     cache: CachePolicy,
     model: ModelInfo,
     memory: object,
-) -> None:
-    """Raise TraceError unless there is one pass of the right kind and size for each question."""
+) -> list[Query]:
+    """The questions as rows. Raises TraceError unless there is one pass of the right kind, size
+    and cost for each."""
     if not cache.needs_mass and step.tracked != cache.tracked(memory):
         raise TraceError("is not what this cache re-reads", ".tracked")
     if len(step.passes) != len(asks):
         raise TraceError(f"must hold {len(asks)}, got {len(step.passes)}", ".passes")
+    queries = []
     for place, (record, ask) in enumerate(zip(step.passes, asks, strict=True)):
         where = f".passes[{place}]"
         possible = {
@@ -218,6 +243,45 @@ def check_passes(
             )
         if record.rows != query.rows:
             raise TraceError(f"must be {query.rows}, got {record.rows}", f"{where}.rows")
+        try:
+            check_cost(record, query, model.n_layers)
+        except TraceError as error:
+            raise error.inside(where) from None
+        queries.append(query)
+    return queries
+
+
+def check_cost(record: PassRecord, query: Query, n_layers: int) -> None:
+    """Raise TraceError unless the recorded cost is that of these rows; older files have none.
+
+    What a plan chose inside the forward can't be replayed: then the cost must be one that its
+    rows can have.
+    """
+    if query.plan is None and record.compared:
+        raise TraceError("must be 0: no layer chose its rows", ".compared")
+    if query.plan is None and not record.layers and not record.row_layers:
+        return
+    for name in ("layers", "row_layers"):
+        if not getattr(record, name):
+            raise TraceError("is missing", f".{name}")
+    if record.row_layers != total(record.layers):
+        raise TraceError(
+            f"must be {total(record.layers)}, got {record.row_layers}", ".row_layers"
+        )
+    expected = query_spans(query, n_layers)
+    if query.plan is None:
+        if record.layers != expected:
+            raise TraceError("is not what the rows of this pass cost", ".layers")
+        return
+    before = -1
+    for first, last, layers in record.layers:
+        if not before < first <= last < query.length:
+            raise TraceError("must stand left to right, without overlap", ".layers")
+        if layers > n_layers:
+            raise TraceError(f"holds a position with more than {n_layers} layers", ".layers")
+        before = last
+    if not set(query.positions) <= set(counts_of(record.layers)):
+        raise TraceError("leaves out a row of the first layer", ".layers")
 
 
 def _possible(
@@ -242,8 +306,5 @@ def _possible(
         return [cache.verify(memory, canvas, ask, mask_token_id, None)]
     if not cache.needs_mass:
         return [cache.draft(memory, canvas, ask, mask_token_id)]
-    full = full_query(canvas, ask.window, mask_token_id)
-    if step.index == 1:
-        return [full]
-    read = sorted({*step.tracked, *ask.window})
-    return [full, rows_query("draft", canvas, read, ask.window, mask_token_id)]
+    is_first = step.index == 1
+    return cache.possible(canvas, ask, mask_token_id, () if is_first else step.tracked, is_first)

@@ -23,6 +23,7 @@ from flash_dllm.json_reader import (
     record,
     shown,
     text,
+    triple,
     whole,
     within,
 )
@@ -116,13 +117,15 @@ def build_named(kinds: Mapping[str, type], what: str) -> Reader:
 UNIT = number(0, 1)
 LABEL = text(300)
 COUNT = whole(0, 10_000_000)
+MAX_LAYERS = 10_000
+COSTS = whole(0, 10**12)
 
 MODEL = record(
     ModelInfo,
     optional=("shift", "causal_block"),
     name=LABEL,
     vocab_size=whole(1, MAX_VOCAB),
-    n_layers=whole(1, 10_000),
+    n_layers=whole(1, MAX_LAYERS),
     mask_token_id=whole(0, MAX_VOCAB - 1),
     eos_token_ids=items(whole(0, MAX_VOCAB - 1), 64),
     fingerprint=LABEL,
@@ -139,6 +142,7 @@ def step_reader(vocab_size: int, length: int) -> Reader:
     token, position = whole(0, vocab_size - 1), whole(0, length - 1)
     proposal = record(
         Proposal,
+        optional=("change",),
         position=position,
         draft_token=token,
         confidence=UNIT,
@@ -147,15 +151,19 @@ def step_reader(vocab_size: int, length: int) -> Reader:
         verify_token=optional(token),
         verify_confidence=optional(UNIT),
         alternatives=items(pair(token, UNIT), 64),
+        change=optional(UNIT),
     )
     forward = record(
         PassRecord,
-        optional=("route",),
+        optional=("route", "row_layers", "layers", "compared"),
         kind=choice(*PASS_KINDS),
         rows=COUNT,
         predicted=COUNT,
         seconds=number(0, 1e9),
         route=LABEL,
+        row_layers=COSTS,
+        layers=items(triple(position, position, whole(1, MAX_LAYERS)), length),
+        compared=COSTS,
     )
     return record(
         StepTrace,

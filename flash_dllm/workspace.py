@@ -53,6 +53,10 @@ class Workspace:
             "cache": request.sequences * slots * slot_bytes(spec, itemsize),
             "passes": pass_bytes(spec, rows, rows // 4, itemsize),
         }
+        if request.by_layer:
+            # both branches of every layer and position (`layerwise.py`)
+            features = 2 * spec.n_layers * request.max_length * spec.d_model * itemsize
+            parts["features"] = request.sequences * features
         check_gpu(
             f"decoding {request.sequences} sequences of {request.max_length} positions",
             parts, model.device, "decode fewer at once, or shorter ones",

@@ -325,6 +325,16 @@ def test_a_trace_is_saved_and_loaded(page, tmp_path):
     assert page.locator("#fd-window_size input").input_value() == "16"
 
 
+def test_the_cost_map_unfolds_below_the_player_and_follows_the_run(page):
+    assert page.frame_locator(".fd-still").locator("#run").count() == 0  # not drawn until asked
+    page.get_by_role("button", name="Where the work goes").click()
+    frame = page.frame_locator(".fd-still")
+    frame.locator("body[data-marks='2']").wait_for(timeout=20_000)
+    assert "rows × layers in" in frame.locator(".gtitle").text_content()
+    choose_toy(page)
+    frame.locator(".gtitle", has_text="17 rows × layers in 5 passes, 68%").wait_for(timeout=20_000)
+
+
 def test_hostile_texts_are_inert(page, tmp_path):
     save(hostile(), tmp_path / "hostile.json")
     page.set_input_files("#fd-load input, input[type=file]", str(tmp_path / "hostile.json"))

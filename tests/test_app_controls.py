@@ -30,7 +30,7 @@ def test_every_knob_appears_once_with_its_owners():
     owners = {owner for control in found.values() for owner in control.owners}
     assert owners == {
         "flash_verify", "confidence", "factor", "llada", "prophet", "flash", "dkv", "dkv_greedy",
-        "config",
+        "adaptive", "dllm", "dynamic", "elastic", "config",
     }  # fmt: skip
     assert set(STRATEGIES) | set(CACHES) >= owners - {"config"}
 

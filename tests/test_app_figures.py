@@ -1,5 +1,6 @@
 """Tables by hand on the toy example; pictures by marks, frames and labels."""
 
+import json
 import math
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 
 from app import embed, figures, theme
-from app.figures import progress, run, run_map, tracking, verify
+from app.figures import cost_map, progress, run, run_map, tracking, verify
 from flash_dllm.trace import Verdict
 from tests.app_traces import hostile, rich, toy
 
@@ -58,6 +59,44 @@ def test_the_map_table_is_one_row_per_step():
     assert list(table.loc[2]) == ["committed", "committed", "forced", "mismatch"]
 
 
+def test_the_cost_table_has_the_layers_of_every_position_and_step():
+    """One layer. Step 1 reads all five positions, then D and two views of position 2; step 2 the
+    tracked position and the window, then those again with D and two views; step 3 two rows."""
+    table = cost_map.table(toy())
+    assert list(table.columns) == [-1, 0, 1, 2, 3]
+    assert table.to_numpy().tolist() == [[1, 2, 3, 1, 1], [0, 2, 0, 2, 3], [0, 0, 0, 1, 1]]
+    assert list(table.index) == [1, 2, 3]
+    # 17 of 5 passes over 5 positions
+    assert cost_map.share(toy()) == 17 / 25
+
+
+def test_the_cost_map_shows_the_table_and_where_tokens_were_written():
+    figure = cost_map.figure(toy())
+    cells, dots = figure.data
+    assert [list(row) for row in cells.z] == cost_map.table(toy()).to_numpy().tolist()
+    assert (list(cells.x), list(cells.y)) == ([-1, 0, 1, 2, 3], [1, 2, 3])
+    assert (cells.zmin, cells.zmax) == (0, 3)
+    assert list(cells.colorbar.tickvals) == [0, 1, 3]
+    assert list(zip(dots.x, dots.y, strict=True)) == [(0, 1), (1, 1), (2, 2), (3, 3)]
+    assert figure.layout.shapes[0].x0 == -0.5
+    assert figure.layout.title.text == (
+        "17 rows × layers in 5 passes, 68% of computing everything in each; a dot: written here"
+    )
+
+
+def test_the_cost_document_holds_the_map_and_both_shades():
+    html = embed.cost_document(hostile(), "plotly.js")
+    data = html.split("const FIGURE = ")[1].split(";\nconst gd")[0]
+    assert "<" not in data
+    tree = json.loads(data)
+    assert [mark["type"] for mark in tree["data"]] == ["heatmap", "scatter"]
+    light, dark = tree["shades"]
+    assert light["layout"]["paper_bgcolor"] == theme.GREYS["panel"][0]
+    assert dark["layout"]["paper_bgcolor"] == theme.GREYS["panel"][1]
+    assert light["marks"][0] != dark["marks"][0]
+    assert '<script src="plotly.js"></script>' in html
+
+
 def test_the_progress_table_counts_tokens_and_passes():
     table = progress.table(toy())
     assert list(table.confident) == [1, 0, 1]
@@ -85,7 +124,8 @@ def test_the_animation_marks_tracked_tokens_and_colours_states():
 
 
 @pytest.mark.parametrize(
-    ("module", "marks"), [(verify, 3), (tracking, 1), (run_map, 1), (progress, 5)]
+    ("module", "marks"),
+    [(verify, 3), (tracking, 1), (run_map, 1), (progress, 5), (cost_map, 2)],
 )
 def test_each_picture_has_its_marks_in_light_and_dark(module, marks):
     for is_dark in (False, True):

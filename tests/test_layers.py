@@ -20,6 +20,8 @@ RULES = {
     "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/graphs.py": {"torch"},
     "flash_dllm/memory.py": {"flash_dllm", "torch"},
+    "flash_dllm/layerwise.py": {"flash_dllm", "kernels", "torch"},
+    "flash_dllm/movement.py": {"kernels", "torch"},
     "flash_dllm/workspace.py": {"flash_dllm", "numpy", "torch"},
     # the command line reaches for the picture when --html asks for it (docs/decisions.md)
     "flash_dllm/cli.py": {"flash_dllm", "kernels", "app"},
@@ -61,11 +63,12 @@ PLAIN = {
     "flash_dllm/canvas.py", "flash_dllm/tracking.py", "flash_dllm/config.py",
     "flash_dllm/settings.py", "flash_dllm/pass_sizes.py", "flash_dllm/peers.py",
     "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/scripted.py",
+    "flash_dllm/layer_plan.py", "flash_dllm/layer_cost.py", "flash_dllm/cost_map.py",
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
 ROWS = {"flash_dllm.engine", "flash_dllm.cache", "flash_dllm.packing", "flash_dllm.sampling",
         "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.memory", "flash_dllm.models",
-        "flash_dllm.cli"}  # fmt: skip
+        "flash_dllm.cli", "flash_dllm.layerwise", "flash_dllm.movement"}  # fmt: skip
 
 
 def sources():
@@ -122,7 +125,7 @@ def test_figures_families_caches_and_strategies_keep_apart():
             assert not others & set(imported(name)), f"{name} imports another figure"
         shared = {
             "flash_dllm/strategies": {"base", "draft", "confidence"},
-            "flash_dllm/caches": {"base"},
+            "flash_dllm/caches": {"base", "interval"},
             "flash_dllm/models": {
                 "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
                 "tokenizer", "transformer",

@@ -10,6 +10,7 @@ from app import presets, views
 from app.controls import MAIN, Control, controls, raw_of
 from app.player import text_line, trace_player
 from app.runs import Runs, values_of
+from app.tabs.cost import CostPanel
 from app.tabs.shared import QUIET
 from app.tabs.watch_events import RECORDED, WatchEvents, hint
 from flash_dllm.caches import CACHES
@@ -45,6 +46,7 @@ class Watch:
                 self._side(first.label, prompt)
             with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
                 self.player = trace_player(views.view(trace, opening))
+                self.cost_map = CostPanel(runs)
                 self.job = gr.State("")
                 self.said = gr.State((None, ""))
                 self.step = gr.State(views.telling_step(trace) + 1)
@@ -140,6 +142,7 @@ class Watch:
 
     def wire(self, run_id: gr.State) -> None:
         events = self.events
+        self.cost_map.wire(run_id)
         epsilon, gamma = self.knobs["epsilon"], self.knobs["gamma"]
         shown = self.shown(run_id)
         settings = self.settings()

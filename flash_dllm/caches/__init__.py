@@ -3,6 +3,9 @@
 from flash_dllm.caches.base import CachePolicy
 from flash_dllm.caches.block import BlockCache
 from flash_dllm.caches.dkv import DelayedDecodeCache, DelayedGreedyCache
+from flash_dllm.caches.dllm import DllmCache
+from flash_dllm.caches.dynamic import DynamicCache
+from flash_dllm.caches.elastic import ElasticCache
 from flash_dllm.caches.fast_dllm import DualCache, PrefixCache
 from flash_dllm.caches.flash import FlashCache
 from flash_dllm.caches.none import NoCache
@@ -11,6 +14,6 @@ CACHES: dict[str, type[CachePolicy]] = {
     kind.name: kind
     for kind in (
         FlashCache, NoCache, BlockCache, PrefixCache, DualCache, DelayedDecodeCache,
-        DelayedGreedyCache,
+        DelayedGreedyCache, DllmCache, DynamicCache, ElasticCache,
     )
 }  # fmt: skip

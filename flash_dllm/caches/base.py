@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flash_dllm.canvas import Canvas
+from flash_dllm.layer_plan import LayerReport
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
 
@@ -21,6 +22,7 @@ class StepFacts:
     unwritten those of them whose cache entry still holds [MASK]
     mass      attention mass of the draft pass, or None if it was not asked
     was_full  whether the draft pass read every position
+    layers    what each layer of the draft pass did, if it had a plan and this is no replay
     """
 
     before: Canvas
@@ -29,6 +31,7 @@ class StepFacts:
     unwritten: tuple[int, ...]
     mass: Mass | None
     was_full: bool
+    layers: tuple[LayerReport, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,11 @@ class CachePolicy(ABC):
 
     name: ClassVar[str]
     keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion pays
-    # whether the memory depends on attention mass; if not, a trace's passes are replayed exactly
+    # whether what is read next depends on attention, which a trace does not hold in full; if not,
+    # a trace's passes are replayed exactly
     needs_mass: ClassVar[bool] = False
+    # whether its draft passes have a plan: only engines that go layer by layer can answer them
+    by_layer: ClassVar[bool] = False
     fits: ClassVar[frozenset[str]] = frozenset({"bidirectional"})  # kinds of attention
 
     @property
@@ -67,6 +73,22 @@ class CachePolicy(ABC):
     @abstractmethod
     def learn(self, memory, facts: StepFacts):
         """The memory for the next step."""
+
+    def possible(
+        self,
+        canvas: Canvas,
+        ask: DraftAsk,
+        mask_token_id: int,
+        tracked: tuple[int, ...],
+        is_first: bool,
+    ) -> list[Query]:
+        """The draft passes that can have been asked for where the memory is not known (a policy
+        that needs attention, in a replay): what was tracked is known. One of each kind."""
+        full = full_query(canvas, ask.window, mask_token_id)
+        if is_first:
+            return [full]
+        read = sorted({*tracked, *ask.window})
+        return [full, rows_query("draft", canvas, read, ask.window, mask_token_id)]
 
 
 def full_query(canvas: Canvas, window: tuple[int, ...], mask_token_id: int) -> Query:

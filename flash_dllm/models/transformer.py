@@ -102,6 +102,16 @@ class Transformer:
         self._cos = angle.cos().to(self.device, table_dtype)
         self._sin = angle.sin().to(self.device, table_dtype)
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether other devices hold parts of it."""
+        return self._ranks is not None
+
+    @property
+    def rotary(self) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the rotary embedding, [positions, T/2] each."""
+        return self._cos, self._sin
+
     @torch.inference_mode()
     def forward(
         self,
@@ -141,7 +151,7 @@ class Transformer:
             hidden, normed = ops.add_rms_norm(
                 hidden, branch, block.ffn_norm, eps, impl, upcoming=block.gate_up
             )
-            branch = self._joined(self._feed_forward(normed, block, may_split))
+            branch = self._joined(self.feed_forward(normed, block, may_split))
             if number + 1 < len(blocks):
                 following = blocks[number + 1]
                 hidden, normed = ops.add_rms_norm(
@@ -174,7 +184,9 @@ class Transformer:
         """The sum over the devices that share the model."""
         return partial if self._ranks is None else self._ranks.joined(partial)
 
-    def _feed_forward(self, normed: Tensor, block: BlockWeights, may_split: bool) -> Tensor:
+    def feed_forward(
+        self, normed: Tensor, block: BlockWeights, may_split: bool = False
+    ) -> Tensor:
         """The dense one, the chosen experts, or the sum of both."""
         if block.gate_up is None or block.down is None:
             assert block.experts is not None, "a layer has a feed-forward"

@@ -19,26 +19,30 @@ Ask = DraftAsk | VerifyAsk
 @dataclass(frozen=True)
 class StepState:
     """What a strategy may look at: the text so far, the number of the step (from 1), the positions
-    it asks about, and those of them that may be committed."""
+    it asks about, those of them that may be committed, and what the last step kept."""
 
     canvas: Canvas
     index: int
     window: tuple[int, ...]
     decidable: tuple[int, ...]
+    memory: object = None
 
     @classmethod
-    def of(cls, strategy: DecodingStrategy, canvas: Canvas, index: int) -> StepState:
+    def of(
+        cls, strategy: DecodingStrategy, canvas: Canvas, index: int, memory: object = None
+    ) -> StepState:
         """The state that this strategy decides step `index` from."""
         window = strategy.window(canvas)
         asked = set(window)
         decidable = tuple(position for position in canvas.decidable() if position in asked)
-        return cls(canvas, index, window, decidable)
+        return cls(canvas, index, window, decidable, memory)
 
 
 @dataclass(frozen=True)
 class Decision:
     """judged: the proposals of what was decided or searched, in acceptance order; stop: why
-    acceptance ended; waiting: makes the proposals of the window's other positions.
+    acceptance ended; waiting: makes the proposals of the window's other positions; memory: what
+    the next step's state holds.
 
     Those commit nothing, so they are made after the next pass was launched.
     """
@@ -46,6 +50,7 @@ class Decision:
     judged: tuple[Proposal, ...]
     stop: StopReason
     waiting: Callable[[], Iterable[Proposal]] = tuple
+    memory: object = None
 
     @cached_property
     def proposals(self) -> tuple[Proposal, ...]:
@@ -65,6 +70,12 @@ class DecodingStrategy(ABC):
     """A strategy's dataclass fields are its knobs (each with symbol, range and help)."""
 
     name: ClassVar[str]
+    # whether it asks how far token probabilities have moved since the last draft pass
+    wants_changes: ClassVar[bool] = False
+
+    def start(self) -> object:
+        """What the first step's state holds; most strategies keep nothing."""
+        return None
 
     @abstractmethod
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:

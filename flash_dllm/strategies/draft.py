@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flash_dllm.query import DraftAsk, Prediction
 from flash_dllm.strategies.base import Ask, StepState
@@ -13,13 +13,14 @@ from flash_dllm.trace import Proposal, Verdict
 @dataclass(frozen=True)
 class Draft:
     """positions are the decidable ones first, then the rest of the window; tokens, confidences
-    and alternatives go with them."""
+    and alternatives go with them, and changes where the strategy wants them."""
 
     positions: tuple[int, ...]
     tokens: list[int]
     confidences: list[float]
     alternatives: list[tuple[tuple[int, float], ...]]
     decidable: int
+    changes: list[float] = field(default_factory=list)
 
     def pairs(self, indices: list[int]) -> tuple[tuple[int, int], ...]:
         """(position, draft token) of these indices, as a verify question wants them."""
@@ -43,8 +44,8 @@ class Draft:
             token,
             confidence,
             self.alternatives[index],
+            self.changes[index] if self.changes else None,
         )
-
 
     def waiting(
         self, indices: Iterable[int], views: Mapping[int, tuple[int, float]] | None = None
@@ -68,4 +69,5 @@ def ask_draft(state: StepState) -> Generator[Ask, Prediction, Draft]:
         [answer.confidences[i] for i in indices],
         [answer.alternatives[i] for i in indices],
         len(chosen),
+        [answer.changes[i] for i in indices] if answer.changes else [],
     )

@@ -1,0 +1,71 @@
+"""dLLM-Cache: refresh at long intervals, and in between the values that moved most.
+
+Source: arXiv 2506.06295 and its released code. ρ is a share of the whole answer, in every layer
+but the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from flash_dllm.caches.interval import EVERY, IntervalCache, IntervalMemory
+from flash_dllm.canvas import Canvas
+from flash_dllm.config import check_ranges
+from flash_dllm.layer_plan import LayerPlan, LayerReport, least_similar
+
+
+@dataclass(frozen=True)
+class ShareOfAnswer(LayerPlan):
+    """length: positions; due: refreshed in every layer; stale: to choose from; count: how many."""
+
+    length: int
+    due: tuple[int, ...]
+    stale: tuple[int, ...]
+    count: int
+
+    def compared(self, layer: int) -> Sequence[int]:
+        return self.stale if layer > 0 and self.count > 0 else ()
+
+    def rows(
+        self, layer: int, similarity: Sequence[float], before: Sequence[LayerReport]
+    ) -> Sequence[int]:
+        if layer == 0:
+            return range(self.length)
+        chosen = least_similar(self.compared(layer), similarity, self.count)
+        return sorted((*self.due, *chosen))
+
+
+@dataclass(frozen=True)
+class DllmCache(IntervalCache):
+    """The prompt is refreshed every K_p steps, the answer every K_r; in the steps between, each
+    layer refreshes the ⌊ρ · gen_length⌋ answer positions whose values have the smallest cosine
+    with the kept ones."""
+
+    name: ClassVar[str] = "dllm"
+
+    prompt_interval: int = field(
+        default=50, metadata={**EVERY, "symbol": "K_p", "help": "steps between prompt refreshes"}
+    )
+    answer_interval: int = field(
+        default=7, metadata={**EVERY, "symbol": "K_r", "help": "steps between answer refreshes"}
+    )
+    transfer_ratio: float = field(
+        default=0.25,
+        metadata={"symbol": "ρ", "low": 0.0, "high": 1.0,
+                  "help": "share of the answer that a layer refreshes in between"},
+    )
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
+
+    @property
+    def intervals(self) -> tuple[int, int]:
+        return self.prompt_interval, self.answer_interval
+
+    def plan(
+        self, memory: IntervalMemory, canvas: Canvas, due: tuple[int, ...], stale: tuple[int, ...]
+    ) -> LayerPlan:
+        count = int(self.transfer_ratio * canvas.config.gen_length)
+        return ShareOfAnswer(canvas.length, due, stale, count)
