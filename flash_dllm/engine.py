@@ -16,7 +16,7 @@ from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import Packed
 from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
-from flash_dllm.sampling import GumbelField, choose, rank_mass, read_choice
+from flash_dllm.sampling import GumbelField, choose, guided, rank_mass, read_choice, scores
 from flash_dllm.trace import ModelInfo
 from flash_dllm.workspace import FULL_ROWS, GRAPH_ROWS, Workspace
 from kernels.routes import qkv_route
@@ -226,14 +226,18 @@ class ModelSession:
         queries, sizes = flight.queries, flight.sizes
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
         flat, on_device = self._space.end_transfer(flight.flat)
-        choice = read_choice(flat, sizes.predicted, flight.alternatives, mass_shape)
+        # a guided pass answers fewer rows than it predicts
+        paired = sum(len(query.predict) - query.answers for _, query in queries)
+        rows = sizes.predicted - paired
+        choice = read_choice(flat, rows, flight.alternatives, mass_shape)
         masses = rank_mass(choice.mass, [query for _, query in queries])
         # what the host did between start and finish is no part of the pass
         seconds = max(on_device, flight.seconds + time.perf_counter() - begin)
         predictions = {}
-        start = 0
+        start = scored = 0
         for (handle, query), mass in zip(queries, masses, strict=True):
-            end = start + len(query.predict)
+            end = start + query.answers
+            last = scored + len(query.scored)
             predictions[handle] = Prediction(
                 choice.tokens[start:end],
                 choice.confidences[start:end],
@@ -241,8 +245,9 @@ class ModelSession:
                 mass,
                 seconds,
                 flight.route,
+                tuple(choice.scores[scored:last]),
             )
-            start = end
+            start, scored = end, last
         return predictions
 
     def logits(self, queries: Asked) -> Tensor:
@@ -263,7 +268,8 @@ class ModelSession:
         is_captured = self._is_captured(queries, exact)
         if space.graphs is None or space.fixed is None or not is_captured:
             packed = space.free.fill(queries, table)
-            return self._pass(packed, alternatives, self._noise_of(queries)), exact
+            flat = self._pass(packed, alternatives, self._noise_of(queries), queries)
+            return flat, exact
         sizes = exact.padded(keys=table.shape[1])
         packed = space.fixed.fill(queries, table, sizes)
         launch = lambda: self._pass(packed, alternatives, None)  # noqa: E731
@@ -273,6 +279,8 @@ class ModelSession:
         """Whether a pass may be a CUDA graph, and is worth it."""
         if self._request.temperature > 0 or sizes.rows > GRAPH_ROWS:
             return False  # the noise comes from the host
+        if any(query.guidance or query.scored for _, query in queries):
+            return False  # what is done with their logits depends on the question
         is_full = any(query.kind == "full" for _, query in queries)
         return not is_full or sizes.rows * self._model.weights.count < FULL_GRAPH_WORK
 
@@ -285,11 +293,19 @@ class ModelSession:
             ways.append(route)
         return ", ".join(ways)
 
-    def _pass(self, packed: Packed, alternatives: int, noise: Tensor | None) -> Tensor:
+    def _pass(
+        self, packed: Packed, alternatives: int, noise: Tensor | None, queries: Asked = ()
+    ) -> Tensor:
+        """`queries` are needed where some of them are guided or scored."""
         model, layers = self._model, self._request.mass_layers
         logits, mass = model.forward(packed, self._space.cache, layers)
         mask_token_id = model.spec.mask_token_id
-        return choose(logits, mask_token_id, noise, alternatives, mass, model.impl)
+        asked = [query for _, query in queries]
+        logits = guided(logits, asked)
+        flat = choose(logits, mask_token_id, noise, alternatives, mass, model.impl)
+        if not any(query.scored for query in asked):
+            return flat
+        return torch.cat([flat, scores(logits, asked, mask_token_id).to(flat.dtype)])
 
     def _noise_of(self, queries: Asked) -> Tensor | None:
         if self._request.temperature == 0:

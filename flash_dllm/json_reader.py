@@ -62,6 +62,13 @@ def text(max_length: int) -> Reader:
     return read
 
 
+def flag(value: Any) -> bool:
+    """true or false."""
+    if type(value) is not bool:
+        raise TraceError(f"must be true or false, got {shown(value)}")
+    return value
+
+
 def choice(*allowed: str) -> Reader:
     """One of these strings."""
 
@@ -110,6 +117,18 @@ def pair(first: Reader, second: Reader) -> Reader:
         if not isinstance(value, list | tuple) or len(value) != 2:
             raise TraceError(f"must be a list of two, got {shown(value)}")
         return within("[0]", first, value[0]), within("[1]", second, value[1])
+
+    return read
+
+
+def triple(first: Reader, second: Reader, third: Reader) -> Reader:
+    """A list of exactly three."""
+
+    def read(value: Any) -> tuple:
+        if not isinstance(value, list | tuple) or len(value) != 3:
+            raise TraceError(f"must be a list of three, got {shown(value)}")
+        readers = (first, second, third)
+        return tuple(within(f"[{n}]", reader, value[n]) for n, reader in enumerate(readers))
 
     return read
 

@@ -76,6 +76,9 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
     for name in ("strategy", "cache", "config"):
         tree[name] = dict(sorted(tree[name].items()))
     for step in tree["steps"]:
+        for name in ("rechecks", "branches"):
+            if not step[name]:
+                del step[name]  # of strategies that ask for no such thing
         for record in step["passes"]:
             if not record["route"]:
                 del record["route"]  # there was no choice

@@ -6,7 +6,7 @@ trace says. So an edited verdict, order, rank or stop reason is found whatever t
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 
 from flash_dllm.caches.base import (
@@ -17,6 +17,7 @@ from flash_dllm.caches.base import (
     verify_query,
 )
 from flash_dllm.canvas import Canvas
+from flash_dllm.extra_rows import with_extra_rows
 from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
 from flash_dllm.shift import shifted
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
@@ -34,14 +35,18 @@ def replay(trace: DecodeTrace, settings: Settings) -> None:
         raise TraceError("holds the mask token", ".model.eos_token_ids")
     model = trace.model
     canvas = Canvas.start(
-        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block
-    )
-    memory = settings.cache.start()
+        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block,
+        settings.strategy.can_revoke,
+    )  # fmt: skip
+    memory: object = settings.cache.start()
+    carry: object = None
     for number, step in enumerate(trace.steps, 1):
         try:
             if canvas.is_finished:
                 raise TraceError("comes after the run was finished")
-            memory, canvas = check_step(step, number, canvas, settings, model, memory)
+            memory, carry, canvas = check_step(
+                step, number, canvas, settings, model, memory, carry
+            )
         except TraceError as error:
             raise error.inside(f".steps[{number - 1}]") from None
     if canvas.is_finished and trace.status != "finished":
@@ -57,13 +62,14 @@ def check_step(
     settings: Settings,
     model: ModelInfo,
     memory: object,
-) -> tuple[object, Canvas]:
-    """Memory and canvas after this step. Raises TraceError unless it is what the strategy and the
-    cache policy, with this memory, do on this canvas."""
+    carry: object,
+) -> tuple[object, object, Canvas]:
+    """The cache's memory, the strategy's carry and the canvas after this step. Raises TraceError
+    unless it is what the strategy and the cache policy, with these, do on this canvas."""
     strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
-    state = StepState.of(strategy, canvas, number)
+    state = StepState.of(strategy, canvas, number, carry)
     if step.window != state.window:
         raise TraceError("is not the window of the replayed text", ".window")
     positions = [proposal.position for proposal in step.proposals]
@@ -80,9 +86,11 @@ def check_step(
     check_reading(step, canvas)
     check_passes(step, asks, canvas, cache, model, memory)
     after = canvas.commit(step.accepted)
+    if step.revoked:
+        after = after.revoke(step.revoked)
     if not cache.needs_mass:
         memory = cache.learn(memory, _facts(step, asks, canvas, after, cache))
-    return memory, after
+    return memory, decision.carry, after
 
 
 def _facts(
@@ -96,7 +104,8 @@ def _facts(
         if cache.keeps_entries:
             written |= {p.position for p in step.proposals if p.verdict is Verdict.VERIFIED}
     unwritten = tuple(position for position in accepted if position not in written)
-    return StepFacts(before, after, accepted, unwritten, None, step.passes[0].kind == "full")
+    was_full = step.passes[0].kind == "full"
+    return StepFacts(before, after, accepted, unwritten, None, was_full, step.revoked)
 
 
 def redecide(
@@ -114,7 +123,8 @@ def redecide(
         while True:
             asks.append(ask)
             if isinstance(ask, DraftAsk):
-                answer = _drafts([recorded[position] for position in ask.window])
+                drafts = _drafts([recorded[position] for position in ask.window])
+                answer = _with_extra_answers(drafts, ask, step)
             else:
                 answer = _views([recorded[position] for position, _ in ask.searched], absent)
             ask = generator.send(answer)
@@ -128,6 +138,38 @@ def _drafts(proposals: list[Proposal]) -> Prediction:
         [proposal.draft_token for proposal in proposals],
         [proposal.confidence for proposal in proposals],
         [proposal.alternatives for proposal in proposals],
+    )
+
+
+def _with_extra_answers(drafts: Prediction, ask: DraftAsk, step: StepTrace) -> Prediction:
+    """The drafts, and the recorded answers of the shadows and branches of this question."""
+    if tuple(recheck.position for recheck in step.rechecks) != ask.shadows:
+        raise TraceError("must hold what was decided in this block, left to right", ".rechecks")
+    if not ask.guidance:
+        asked = tuple((branch.filled, branch.window) for branch in ask.branches)
+        recorded = tuple(
+            (branch.filled, tuple(position for position, *_ in branch.answers))
+            for branch in step.branches
+        )
+        if recorded != asked:
+            raise TraceError("must hold the states that the last step expected", ".branches")
+    answers = [answer for branch in step.branches for answer in branch.answers]
+    others = len(step.rechecks) + len(answers)
+    return replace(
+        drafts,
+        tokens=[
+            *drafts.tokens,
+            *(recheck.shadow_token for recheck in step.rechecks),
+            *(token for _, token, _ in answers),
+        ],
+        confidences=[
+            *drafts.confidences,
+            # a shadow's own choice is recorded without how sure it is
+            *[0.0] * len(step.rechecks),
+            *(confidence for *_, confidence in answers),
+        ],
+        alternatives=[*drafts.alternatives, *[()] * others],
+        scores=tuple(recheck.confidence for recheck in step.rechecks),
     )
 
 
@@ -157,6 +199,13 @@ def compare(step: StepTrace, decision: Decision) -> None:
                     f"the rules give {_word(want)}, the file says {_word(got)}",
                     f".proposals[{place}].{item.name}",
                 )
+    for name in ("rechecks", "branches"):
+        ours_, theirs_ = getattr(decision, name), getattr(step, name)
+        for place, (want, got) in enumerate(zip(ours_, theirs_, strict=False)):
+            if want != got:
+                raise TraceError("is not what the rules give", f".{name}[{place}]")
+        if len(ours_) != len(theirs_):
+            raise TraceError(f"must hold {len(ours_)}, got {len(theirs_)}", f".{name}")
     if decision.stop is not step.stop:
         raise TraceError(
             f"the rules give {_word(decision.stop)}, the file says {_word(step.stop)}", ".stop"
@@ -204,7 +253,7 @@ def check_passes(
     for place, (record, ask) in enumerate(zip(step.passes, asks, strict=True)):
         where = f".passes[{place}]"
         possible = {
-            query.kind: shifted(query, canvas, model.mask_token_id, model.shift)
+            query.kind: _all_rows(query, ask, canvas, model)
             for query in _possible(step, ask, canvas, cache, model, memory)
         }
         if record.kind not in possible:
@@ -218,6 +267,14 @@ def check_passes(
             )
         if record.rows != query.rows:
             raise TraceError(f"must be {query.rows}, got {record.rows}", f"{where}.rows")
+
+
+def _all_rows(query: Query, ask: Ask, canvas: Canvas, model: ModelInfo) -> Query:
+    """The policy's rows and what the loop makes of them."""
+    query = shifted(query, canvas, model.mask_token_id, model.shift)
+    if isinstance(ask, VerifyAsk):
+        return query
+    return with_extra_rows(query, ask, canvas, model.mask_token_id)
 
 
 def _possible(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flash_dllm.canvas import Canvas
+from flash_dllm.config import DecodeConfig
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
 
@@ -21,6 +22,7 @@ class StepFacts:
     unwritten those of them whose cache entry still holds [MASK]
     mass      attention mass of the draft pass, or None if it was not asked
     was_full  whether the draft pass read every position
+    revoked   positions decided before that are masked again; their entries still hold a token
     """
 
     before: Canvas
@@ -29,6 +31,7 @@ class StepFacts:
     unwritten: tuple[int, ...]
     mass: Mass | None
     was_full: bool
+    revoked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,19 @@ class CachePolicy(ABC):
     # whether the memory depends on attention mass; if not, a trace's passes are replayed exactly
     needs_mass: ClassVar[bool] = False
     fits: ClassVar[frozenset[str]] = frozenset({"bidirectional"})  # kinds of attention
+    # what it stands beyond drafts and verify passes: "revocation" (decided positions are masked
+    # again), "branches" (states of the block side by side, exact only if a pass changes no entry
+    # that a later one reads), "guidance" (the prompt as masks: entries can't be shared)
+    takes: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def mass_layers(self) -> tuple[int, int] | None:
         """First and last layer whose attention mass the policy wants, or None for all."""
         return None
+
+    def branch_rows(self, config: DecodeConfig, length: int) -> int:
+        """Most rows that one branch adds to a pass over `length` positions."""
+        return length
 
     @abstractmethod
     def start(self) -> object:

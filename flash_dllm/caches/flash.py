@@ -36,6 +36,7 @@ class FlashCache(CachePolicy):
     name: ClassVar[str] = "flash"
     keeps_entries: ClassVar[bool] = True
     needs_mass: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({"revocation"})
 
     track_size: int = field(
         default=32,
@@ -128,7 +129,10 @@ class FlashCache(CachePolicy):
         assert facts.mass is not None, "this policy asks every draft pass for its mass"
         mass = facts.mass.values
         # of the positions that were decided before, those with most mass are enough
-        candidates = (*(position for position, _ in facts.mass.top), *facts.accepted)
+        gone = set(facts.revoked)
+        candidates = (
+            *(position for position, _ in facts.mass.top if position not in gone), *facts.accepted
+        )
         tracked = next_tracked(
             candidates, facts.accepted, facts.unwritten, mass, self.track_size
         )
