@@ -160,6 +160,11 @@ class Canvas:
             self, tokens=tuple(tokens), flags=bytes(flags), _undecided=undecided, _first_end=end
         )
 
+    def after(self, step) -> Canvas:
+        """The text after a step (or its record): `accepted` written, `revoked` masked again."""
+        written = self.commit(step.accepted)
+        return written.revoke(step.revoked) if step.revoked else written
+
     @property
     def is_finished(self) -> bool:
         """All decided, or (with `early_stop`) an end token with nothing undecided before it.

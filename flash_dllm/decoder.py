@@ -229,9 +229,7 @@ def finish_trace(
         header.prompt_token_ids, config, model.eos_token_ids, model.causal_block, can_revoke
     )
     for step in steps:
-        canvas = canvas.commit(step.accepted)
-        if step.revoked:
-            canvas = canvas.revoke(step.revoked)
+        canvas = canvas.after(step)
     status = "finished" if canvas.is_finished else "stopped"
     occurring = {
         token
@@ -241,12 +239,9 @@ def finish_trace(
         if token is not None
     }
     occurring |= {recheck.shadow_token for step in steps for recheck in step.rechecks}
-    occurring |= {
-        token
-        for step in steps
-        for branch in step.branches
-        for _, token, *_ in (*branch.filled, *branch.answers)
-    }
+    for branch in (branch for step in steps for branch in step.branches):
+        occurring |= {token for _, token in branch.filled}
+        occurring |= {token for _, token, _ in branch.answers}
     texts = {token: engine.token_text(token) for token in occurring}
     return header.with_steps(steps, status, texts)
 
@@ -324,9 +319,7 @@ class _Sequence:
         the next tracked set."""
         accepted, revoked = decision.accepted, decision.revoked
         assert len(accepted) > len(revoked), "every step must decide more than it takes back"
-        before, self.canvas = self.canvas, self.canvas.commit(accepted)
-        if revoked:
-            self.canvas = self.canvas.revoke(revoked)
+        before, self.canvas = self.canvas, self.canvas.after(decision)
         self.carry = decision.carry
         last = self._queries[-1]
         written = set(_positions(last, Role.DECIDED))

@@ -21,12 +21,15 @@ def with_extra_rows(query: Query, ask: DraftAsk, canvas: Canvas, mask_token_id: 
         return query
     done = replace(
         query,
-        **{
-            name: list(getattr(query, name))
-            for name in ("tokens", "positions", "slots", "roles", "ranks", "predict", "scored")
-        },
-        searched=dict(query.searched),
-        replaced=dict(query.replaced),
+        tokens=list(query.tokens),
+        positions=list(query.positions),
+        slots=list(query.slots),
+        roles=list(query.roles),
+        ranks=list(query.ranks),
+        predict=list(query.predict),
+        scored=[],
+        searched={},
+        replaced={},
         guidance=ask.guidance,
     )
     # a draft pass has no scratch slots of its own

@@ -123,9 +123,7 @@ def rejudge(
             again.accepted != step.accepted
         ):
             changed = step, again
-        canvas = canvas.commit(again.accepted)
-        if changed is None and step.revoked:
-            canvas = canvas.revoke(step.revoked)
+        canvas = canvas.after(again)
     if changed is None:
         words = idle or ["Every recorded step decides the same at these thresholds."]
         return Rejudged(tuple(steps), None, 0, 0, "exact", " ".join(words))

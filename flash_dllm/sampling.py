@@ -93,7 +93,9 @@ def guided(logits: Tensor, queries: Sequence[Query]) -> Tensor:
 @torch.inference_mode()
 def scores(logits: Tensor, queries: Sequence[Query], mask_token_id: int) -> Tensor:
     """Probability of each scored token at its row: logits [A, V] → [S], without noise."""
-    rows, tokens, end = [], [], 0
+    rows: list[int] = []
+    tokens: list[int] = []
+    end = 0
     for query in queries:
         end += query.answers
         rows += range(end - len(query.scored), end)

@@ -85,9 +85,7 @@ def check_step(
             raise TraceError("must stand likeliest first", f".proposals[{place}].alternatives")
     check_reading(step, canvas)
     check_passes(step, asks, canvas, cache, model, memory)
-    after = canvas.commit(step.accepted)
-    if step.revoked:
-        after = after.revoke(step.revoked)
+    after = canvas.after(step)
     if not cache.needs_mass:
         memory = cache.learn(memory, _facts(step, asks, canvas, after, cache))
     return memory, decision.carry, after

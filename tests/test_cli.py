@@ -11,6 +11,7 @@ import pytest
 from flash_dllm import cli
 from flash_dllm.models.presets import PRESETS
 from flash_dllm.peers import PEERS
+from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace_json import load
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -40,7 +41,7 @@ def test_list_as_json_names_the_shelves(capsys):
     code, out, _ = call(capsys, "--list", "--json")
     assert code == 0
     assert json.loads(out) == {
-        "strategies": ["flash_verify", "confidence", "greedy", "factor", "llada", "prophet"],
+        "strategies": list(STRATEGIES),
         "caches": ["flash", "none", "block", "prefix", "dual", "dkv", "dkv_greedy"],
         "impls": ["torch", "triton"],
         "families": [
@@ -221,7 +222,7 @@ def test_the_module_runs_in_a_fresh_process():
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    names = "flash_verify, confidence, greedy, factor, llada, prophet"
+    names = ", ".join(STRATEGIES)
     assert result.stdout.startswith(f"strategies: {names}\n")
 
 

@@ -42,7 +42,11 @@ class Published:
     def answers(self, text, start, block, past=None):
         """(token, probability) of the masks of the block in this text."""
         everything = range(END)
-        read = {"none": everything, "prefix": range(start, END), "dual": range(start, start + block)}
+        read = {
+            "none": everything,
+            "prefix": range(start, END),
+            "dual": range(start, start + block),
+        }
         rows = everything if past is None else read[self.cache]
         if self.cache == "none":
             past = None
@@ -84,7 +88,9 @@ class Published:
                 if asked:
                     found = [self.answers(s, start, block, past) for s in asked]
                     self.passes.append(sum(rows for *_, rows in found))
-                targets = [self.greedy(s, f[0])[0] for s, f in zip(asked, found)] if asked else []
+                else:
+                    found = []
+                targets = [self.greedy(s, f[0])[0] for s, f in zip(asked, found, strict=True)]
                 best = 0
                 while best < len(targets):
                     larger = [j for j in range(best + 1, len(states)) if states[j] == targets[best]]
@@ -248,7 +254,7 @@ def test_the_tensor_form_of_branches_equals_the_plain_rule(canvas):
     )  # fmt: skip
     queries = [(0, branched(canvas)), (1, few)]
     schedule = pack(queries, table, torch.device("cpu")).schedule
-    for number, (handle, query) in enumerate(queries):
+    for number, (_, query) in enumerate(queries):
         for row in range(query.rows):
             seen = schedule.visible_BWK[number, row].nonzero()[:, 0].tolist()
             assert seen == sorted(visible_slots(query, row))

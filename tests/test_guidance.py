@@ -40,7 +40,8 @@ def generate(config, tensors, scale, steps, block, remasking, seed, noise=None):
             logits = guided_logits(config, tensors, tokens, scale)
             share = logits.softmax(-1)
             masks = [p for p in range(start, start + block) if tokens[p] == MASK]
-            best = {p: int((logits[p] + (0 if noise is None else noise[p])).argmax()) for p in masks}
+            drawn = {p: logits[p] if noise is None else logits[p] + noise[p] for p in masks}
+            best = {p: int(drawn[p].argmax()) for p in masks}
             sure = {p: float(share[p, best[p]]) for p in masks}
             if remasking == "random":
                 sure = {p: Random(f"{seed} {p}").random() for p in masks}

@@ -61,6 +61,14 @@ class FlashCache(CachePolicy):
         metadata={"help": "first and last layer whose attention is averaged; none means all"},
     )
 
+    verify_first: str = field(
+        default="mass",
+        metadata={"choices": ("mass", "recent"), "may_lack": True,
+                  "help": "which tracked tokens the verify pass reads again where its rows do not "
+                  "suffice: those with most mass, or the last decided ones (as in the authors' "
+                  "code)"},
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.track_layers is not None:
@@ -121,7 +129,10 @@ class FlashCache(CachePolicy):
             # T is chosen by it, so that refreshing every step is the same as no cache
             top = tuple(position for position, _ in mass.top)
             tracked = next_tracked(top, (), (), mass.values, self.track_size)
-        ranked = sorted(tracked, key=lambda position: (-mass.values[position], position))
+        # tracked tokens stand by preference: the last decided ones, then those with most mass
+        ranked = list(tracked)
+        if self.verify_first == "mass":
+            ranked.sort(key=lambda position: (-mass.values[position], position))
         reread = tuple(ranked[: max(0, room)])
         return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id)
 

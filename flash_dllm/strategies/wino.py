@@ -76,7 +76,10 @@ class Wino(DecodingStrategy):
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.commit_least > self.commit_most:
-            raise ValueError(f"commit_least must not exceed commit_most, got {self.commit_least} and {self.commit_most}")
+            raise ValueError(
+                f"commit_least must not exceed commit_most, got {self.commit_least} and "
+                f"{self.commit_most}"
+            )
 
     @property
     def fits_shift(self) -> bool:
@@ -93,7 +96,8 @@ class Wino(DecodingStrategy):
         draft = draft_of(state, answer)
         count = draft.decidable
         ranked = by_confidence(draft.positions[:count], draft.confidences[:count])
-        allowed = cap(end - first - len(shadows), self.commit_share, self.commit_least, self.commit_most)
+        masks = end - first - len(shadows)
+        allowed = cap(masks, self.commit_share, self.commit_least, self.commit_most)
         sure = [i for i in ranked if draft.confidences[i] >= self.wide_in][:allowed]
         verdict = Verdict.CONFIDENT if sure else Verdict.FORCED
         chosen = sure or ranked[:1]
