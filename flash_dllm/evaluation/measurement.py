@@ -281,7 +281,7 @@ def versions() -> dict[str, str]:
 def slim(step: StepTrace) -> StepTrace:
     """The step without what the counts do not need: memory for hundreds of items."""
     committed = tuple(p for p in step.proposals if p.verdict in COMMITTED)
-    return replace(step, proposals=committed, attention=(), window=())
+    return replace(step, proposals=committed, attention=(), window=(), branches=())
 
 
 @contextmanager
