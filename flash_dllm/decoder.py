@@ -119,6 +119,7 @@ def decode_batch_steps(
             sequences=min(batch_size, len(prompts)),
             max_length=longest,
             max_views=strategy.max_views(config)
+            + cache.max_copies(config)
             + strategy.max_branches * cache.branch_rows(config, longest),
             temperature=config.temperature,
             alternatives=config.alternatives,
@@ -324,7 +325,7 @@ class _Sequence:
         last = self._queries[-1]
         written = set(_positions(last, Role.DECIDED))
         moves = []
-        if last.kind == "verify" and self.cache.keeps_entries:
+        if last.kind == "verify" and self.cache.promotes:
             views = {
                 position: slot
                 for position, slot, role in zip(
@@ -386,7 +387,9 @@ class _Ended:
             proposals=self.decision.proposals,
             stop=self.decision.stop,
             tracked=self.tracked,
-            verify_tracked=_positions(last, Role.TRACKED) if last.kind == "verify" else (),
+            verify_tracked=(
+                _positions(last, Role.TRACKED, Role.TRACKED_COPY) if last.kind == "verify" else ()
+            ),
             attention=mass.top[:ATTENTION_RECORDED] if mass is not None else (),
             decided_mass=mass.decided if mass is not None else 0.0,
             passes=tuple(
@@ -403,10 +406,10 @@ class _Ended:
         return step
 
 
-def _positions(query: Query, role: Role) -> tuple[int, ...]:
-    """Positions of the rows with this role, in row order."""
+def _positions(query: Query, *roles: Role) -> tuple[int, ...]:
+    """Positions of the rows with one of these roles, in row order."""
     return tuple(
         position
         for position, row_role in zip(query.positions, query.roles, strict=True)
-        if row_role == role
+        if row_role in roles
     )

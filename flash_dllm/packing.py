@@ -33,7 +33,8 @@ from kernels.schedule import (
 
 _VIEWS = {
     Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW, Role.PREDECESSOR_VIEW: MASK_VIEW,
-    Role.SHADOW: MASK_VIEW, Role.BRANCH: BRANCH_VIEW,
+    Role.SHADOW: MASK_VIEW, Role.BRANCH: BRANCH_VIEW, Role.TRACKED_COPY: DRAFT_VIEW,
+    Role.DECIDED_COPY: DRAFT_VIEW,
 }  # fmt: skip
 _VIEW_OF_ROLE = np.array([_VIEWS.get(role, SLOT) for role in Role])
 # as a key a predecessor's view is a mask view; as a reader of rank r it knows the first r drafts

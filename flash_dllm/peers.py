@@ -196,15 +196,17 @@ PEERS: dict[str, Peer] = {
                 "name": "flash_verify", "epsilon": 0.9, "gamma": 0.8, "search_size": 8,
                 "acceptance": "joint", "mask_views": "shared",
             },
-            {"name": "flash", "track_size": 64, "verify_first": "recent"}, 64,
-            decide_size=16, block_length=None, suppress_after_eos=True,
+            {
+                "name": "flash", "track_size": 64, "verify_first": "recent",
+                "verify_writes": False,
+            },
+            64, decide_size=16, block_length=None, suppress_after_eos=True,
         ),
         "The same, deciding 16 of 64 queried positions, with mask views that other rows see.",
         "nothing that the other reading has exact in its second pass",
         "later mask views have seen a draft and tell the earlier ones: drafts confirm themselves",
-        "Tracks by attention probability, not by raw scores. Its second pass also writes to the "
-        "cache (what it decides is read again by the next pass in any case, so only tracked tokens "
-        "that drop out keep a fresher entry). Exact length instead of EOS padding.",
+        "Tracks by attention probability of all layers, not by raw scores of all but the first "
+        "two. Exact length instead of EOS padding.",
     ),
 }  # fmt: skip
 

@@ -28,11 +28,16 @@ class Role(IntEnum):
     PREDECESSOR_VIEW = 8  # a shifted model's mask view: the row before the searched position
     SHADOW = 9  # a decided position asked again with [MASK] in its own place
     BRANCH = 10  # a row of another state of the text, next to the rows of the text itself
+    TRACKED_COPY = 11  # a tracked position whose fresh entry is kept for this pass only
+    DECIDED_COPY = 12  # a position of D, likewise
 
 
 VIEWS = frozenset(
-    {Role.DRAFT_VIEW, Role.MASK_VIEW, Role.PREDECESSOR_VIEW, Role.SHADOW, Role.BRANCH}
-)
+    {Role.DRAFT_VIEW, Role.MASK_VIEW, Role.PREDECESSOR_VIEW, Role.SHADOW, Role.BRANCH,
+     Role.TRACKED_COPY, Role.DECIDED_COPY}
+)  # fmt: skip
+# views with a token, seen by all rows from their rank on
+FILLED = frozenset({Role.DRAFT_VIEW, Role.TRACKED_COPY, Role.DECIDED_COPY})
 
 
 @dataclass(frozen=True)
@@ -248,9 +253,9 @@ def sees_view(
     """
     if view is Role.BRANCH:
         return reader is Role.BRANCH and reader_rank == view_rank
-    if view is not Role.DRAFT_VIEW:
+    if view not in FILLED:
         return is_own_row
-    knows_own_rank = reader in (Role.DRAFT_VIEW, Role.PREDECESSOR_VIEW)
+    knows_own_rank = reader in FILLED or reader is Role.PREDECESSOR_VIEW
     last = reader_rank if knows_own_rank else reader_rank - 1
     return view_rank <= last
 

@@ -99,7 +99,7 @@ def _facts(
     written: set[int] = set()
     if isinstance(last := asks[-1], VerifyAsk):
         written.update(position for position, _ in last.decided)
-        if cache.keeps_entries:
+        if cache.promotes:
             written |= {p.position for p in step.proposals if p.verdict is Verdict.VERIFIED}
     unwritten = tuple(position for position in accepted if position not in written)
     was_full = step.passes[0].kind == "full"

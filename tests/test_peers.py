@@ -333,6 +333,7 @@ def test_the_released_preset_has_the_numbers_of_its_scripts():
     assert (built.strategy.search_size, built.strategy.acceptance) == (8, "joint")
     assert built.strategy.mask_views == "shared"
     assert (built.cache.track_size, built.cache.verify_rows) == (64, None)
+    assert (built.cache.verify_first, built.cache.verify_writes) == ("recent", False)
 
 
 def test_the_released_preset_keeps_to_its_windows_rows_and_rules(engine):
@@ -368,6 +369,8 @@ def test_the_released_preset_keeps_to_its_windows_rows_and_rules(engine):
             # the last step's tokens come first; then mass decides
             last = [p for p, number in decided_in.items() if number == step.index - 1]
             assert set(step.verify_tracked) >= set(last) or len(last) > room
+        # nothing was written by the last verify pass: what it decided is read again, all of it
+        assert set(step.tracked) >= {p for p, n in decided_in.items() if n == step.index - 1}
         assert len(step.tracked) <= 64
         decided_in |= {position: step.index for position, _ in step.accepted}
         undecided = [p for p in undecided if p not in decided_in]

@@ -39,7 +39,7 @@ class CachePolicy(ABC):
     """A policy's dataclass fields are its knobs; its state per sequence is an immutable memory."""
 
     name: ClassVar[str]
-    keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion pays
+    keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion may pay
     # whether the memory depends on attention mass; if not, a trace's passes are replayed exactly
     needs_mass: ClassVar[bool] = False
     fits: ClassVar[frozenset[str]] = frozenset({"bidirectional"})  # kinds of attention
@@ -49,9 +49,18 @@ class CachePolicy(ABC):
     takes: ClassVar[frozenset[str]] = frozenset()
 
     @property
+    def promotes(self) -> bool:
+        """Whether an accepted draft view's entry is copied to its position's slot."""
+        return self.keeps_entries
+
+    @property
     def mass_layers(self) -> tuple[int, int] | None:
         """First and last layer whose attention mass the policy wants, or None for all."""
         return None
+
+    def max_copies(self, config: DecodeConfig) -> int:
+        """Scratch slots that a verify pass needs beside those of its views."""
+        return 0
 
     def branch_rows(self, config: DecodeConfig, length: int) -> int:
         """Most rows that one branch adds to a pass over `length` positions."""
@@ -125,21 +134,30 @@ def verify_query(
     role: Role,
     ask: VerifyAsk,
     mask_token_id: int,
+    writes: bool = True,
 ) -> Query:
     """Rows of a verify pass: re-read positions, D, draft views, mask views (docs/decisions.md).
 
     Only the re-read positions and D write to their own slots; all views write to scratch slots,
     so that a rejected draft never touches the cache. Shared mask views write to their positions'
     slots; the next draft pass reads those that stay undecided again, before anyone sees them.
+
+    Without `writes` the re-read positions and D go to scratch slots as well: as copies of rank 1,
+    which hide their own slots from all rows, before the searched ones, whose ranks start at 2.
     """
     reread = () if ask.is_dry else reread
     own = [*reread, *(position for position, _ in ask.decided)]
     searched = [position for position, _ in ask.searched]
     length, count = canvas.horizon, len(searched)
-    ranks = list(range(1, count + 1))
+    first = 0 if writes else 1
+    ranks = list(range(first + 1, first + count + 1))
     rows = len(own) + 2 * count
-    scratch = range(length, length + 2 * count)
+    copies = 0 if writes else len(own)
+    scratch = range(length + copies, length + copies + 2 * count)
     mask_slots = searched if ask.shares_masks else scratch[count:]
+    if not writes:
+        role = Role.TRACKED_COPY
+    decided_role = Role.DECIDED if writes else Role.DECIDED_COPY
     return Query(
         "audit" if ask.is_dry else "verify",
         length,
@@ -150,15 +168,19 @@ def verify_query(
             *[mask_token_id] * count,
         ],
         positions=[*own, *searched, *searched],
-        slots=[*own, *scratch[:count], *mask_slots],
+        slots=[*(own if writes else range(length, length + copies)), *scratch[:count],
+               *mask_slots],
         roles=[
             *[int(role)] * len(reread),
-            *[int(Role.DECIDED)] * len(ask.decided),
+            *[int(decided_role)] * len(ask.decided),
             *[int(Role.DRAFT_VIEW)] * count,
             *[int(Role.MASK_VIEW)] * count,
         ],
-        ranks=[*[0] * len(own), *ranks, *ranks],
+        ranks=[*[first] * len(own), *ranks, *ranks],
         predict=list(range(rows - count, rows)),
-        searched=dict(zip(searched, ranks, strict=True)),
+        searched={
+            **dict.fromkeys(own[:copies], 1),
+            **dict(zip(searched, ranks, strict=True)),
+        },
         block_size=canvas.causal_block,
     )

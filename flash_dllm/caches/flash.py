@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from flash_dllm.caches.base import CachePolicy, StepFacts, full_query, verify_query
 from flash_dllm.canvas import Canvas
-from flash_dllm.config import check_ranges
+from flash_dllm.config import DecodeConfig, check_ranges
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 from flash_dllm.tracking import cosine, next_tracked
 
@@ -69,6 +69,12 @@ class FlashCache(CachePolicy):
                   "code)"},
     )
 
+    verify_writes: bool = field(
+        default=True,
+        metadata={"may_lack": True, "help": "keep what the verify pass computes of decided tokens; "
+                  "off as in the authors' code: the next draft pass reads them again"},
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.track_layers is not None:
@@ -77,6 +83,15 @@ class FlashCache(CachePolicy):
             if not is_pair or not 0 <= layers[0] <= layers[1]:
                 raise ValueError(f"track_layers must be two rising layer numbers, got {layers!r}")
             object.__setattr__(self, "track_layers", tuple(layers))  # JSON gives a list
+
+    @property
+    def promotes(self) -> bool:
+        return self.verify_writes
+
+    def max_copies(self, config: DecodeConfig) -> int:
+        if self.verify_writes:
+            return 0
+        return (self.verify_rows or 2 * config.decide) + config.decide
 
     @property
     def mass_layers(self) -> tuple[int, int] | None:
@@ -134,7 +149,8 @@ class FlashCache(CachePolicy):
         if self.verify_first == "mass":
             ranked.sort(key=lambda position: (-mass.values[position], position))
         reread = tuple(ranked[: max(0, room)])
-        return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id)
+        writes = self.verify_writes or ask.is_dry
+        return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id, writes)
 
     def learn(self, memory: FlashMemory, facts: StepFacts) -> FlashMemory:
         assert facts.mass is not None, "this policy asks every draft pass for its mass"
