@@ -151,6 +151,8 @@ def _with_extra_answers(drafts: Prediction, ask: DraftAsk, step: StepTrace) -> P
         )
         if recorded != asked:
             raise TraceError("must hold the states that the last step expected", ".branches")
+    if not step.rechecks and not step.branches:
+        return drafts
     answers = [answer for branch in step.branches for answer in branch.answers]
     others = len(step.rechecks) + len(answers)
     return replace(
