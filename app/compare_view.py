@@ -85,7 +85,7 @@ def _progress(traces: Sequence[DecodeTrace], names: Sequence[str], kind: str) ->
         x: list[float] = [0, *compare.clock(trace, kind)]
         y = [0]
         for step in trace.steps:
-            y.append(y[-1] + len(step.accepted))
+            y.append(y[-1] + len(step.accepted) - len(step.revoked))
         most = max(most, y[-1])
         marks.append(
             {"type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "text",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,7 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from app import theme
 from app.sentences import step_sentence, texts_of
-from app.theme import COMMITTED, MASKED, STATE_OF, STATES
+from app.theme import COMMITTED, MASKED, REVOKED, STATE_OF, STATES
 from app.token_text import label, layout_parts
 from app.views import settings_line, telling_step
 from flash_dllm.trace import DecodeTrace, Verdict
@@ -22,6 +23,7 @@ from flash_dllm.trace import DecodeTrace, Verdict
 WIDTH, MARGIN, LINE = 920, 28, 38
 SIZE, SMALL, MARK = 17, 14, 10
 STEP_MS, LAST_MS = 700, 2500
+REVOCABLE = (COMMITTED, STATES[2], STATES[6], REVOKED, STATES[1], MASKED)
 SHOWN = (COMMITTED, STATES[2], STATES[3], STATES[4], STATES[6], STATES[1], MASKED)
 
 
@@ -133,7 +135,7 @@ def _draw(trace: DecodeTrace, index: int, is_dark: bool, scale: int) -> Image.Im
         pen.text((left, (50 + 21 * number) * scale), text, grey["quiet"], font=_font(SMALL * scale))
     _chips(pen, trace, index, chips, top, is_dark, scale)
     bottom = top + depth + 14 * scale
-    _legend(pen, bottom, is_dark, scale)
+    _legend(pen, bottom, is_dark, scale, REVOCABLE if trace.revocations else SHOWN)
     pen.text(
         (left, bottom + 34 * scale), f"{settings_line(trace)}  ·  {trace.model.name}",
         grey["quiet"], font=_font(12 * scale),
@@ -156,18 +158,21 @@ def _chips(
 ) -> None:
     text_of = texts_of(trace)
     step = trace.steps[index]
-    before = trace.canvas_at(index)
+    before, final = trace.canvas_at(index), trace.canvas_at(len(trace.steps))
     proposals = {p.position - trace.prompt_length: p for p in step.proposals}
     tracked = {position - trace.prompt_length for position in step.tracked}
     words, font = _words(trace), _font(SIZE * scale)
     for offset, chip in enumerate(chips):
         state, text = MASKED, "·"
-        if before[offset] is not None:
-            state, text = COMMITTED, words[offset][1]
+        if (token := before[offset]) is not None:
+            is_gone = offset + trace.prompt_length in step.revoked
+            state, text = REVOKED if is_gone else COMMITTED, _drafted(text_of(token))
+            if token == final[offset]:
+                text = words[offset][1]
         elif (p := proposals.get(offset)) is not None:
             is_other = p.verdict is Verdict.CORRECTED and p.verify_token is not None
             token = p.verify_token if is_other else p.draft_token
-            state, text = STATE_OF[p.verdict], _drafted(text_of(token))  # type: ignore[arg-type]
+            state, text = STATE_OF[p.verdict], _drafted(text_of(token or 0))
         y = top + chip.y
         box = (chip.x, y, chip.x + chip.width, y + 24 * scale)
         if state is not COMMITTED:
@@ -191,11 +196,13 @@ def _chips(
             )
 
 
-def _legend(pen: ImageDraw.ImageDraw, y: float, is_dark: bool, scale: int) -> None:
+def _legend(
+    pen: ImageDraw.ImageDraw, y: float, is_dark: bool, scale: int, shown: Sequence[theme.State]
+) -> None:
     x = float(MARGIN * scale)
     quiet = theme.GREYS["quiet"][is_dark]
     font = _font(12 * scale)
-    for state in SHOWN:
+    for state in shown:
         box = (x, y, x + 22 * scale, y + 16 * scale)
         is_plain = state is COMMITTED
         pen.rounded_rectangle(

@@ -71,7 +71,7 @@ REASONS = {
 
 def missed(trace: DecodeTrace) -> list[Missed]:
     """All missed chances of a run, step by step, in acceptance order."""
-    final = {position: token for step in trace.steps for position, token in step.accepted}
+    final = dict(enumerate(trace.canvas_at(len(trace.steps)), trace.prompt_length))
     return [
         Missed(
             step.index,
@@ -140,7 +140,7 @@ def canvas_before(trace: DecodeTrace, index: int) -> Canvas:
     config = read_settings(vars(trace)).config
     canvas = Canvas.start(trace.prompt_token_ids, config, trace.model.eos_token_ids)
     for step in trace.steps[: index - 1]:
-        canvas = canvas.commit(step.accepted)
+        canvas = canvas.after(step)
     return canvas
 
 

@@ -266,7 +266,7 @@ class Runs:
                 for step in decoding:
                     steps.append(step)
                     passes += len(step.counted)
-                    masks -= len(step.accepted)
+                    masks -= len(step.accepted) - len(step.revoked)
                     now = time.monotonic()
                     if job.stop.is_set():
                         break

@@ -22,15 +22,19 @@ def texts_of(trace: DecodeTrace, text_of: TextOf | None = None) -> TextOf:
 def step_sentence(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
     """What this step wrote, and why it wrote no more."""
     text_of = text_of or texts_of(trace)
-    return " ".join(
-        part for part in (_written_first(trace, step, text_of), _checked(trace, step, text_of))
-        if part
-    )  # fmt: skip
+    parts = (
+        _written_first(trace, step, text_of),
+        _ahead(step) if step.branches else _checked(trace, step, text_of),
+        _taken_back(step, text_of),
+    )
+    return " ".join(part for part in parts if part)
 
 
 def stop_label(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
     """The name of the accept boundary; empty where nothing was checked."""
     text_of = text_of or texts_of(trace)
+    if step.branches:
+        return ""  # no boundary: each state was kept or not as a whole
     failed = _failed(step)
     if failed is None or failed.verify_token is None:
         return "all checked drafts kept" if step.stop is StopReason.EXHAUSTED else ""
@@ -53,6 +57,10 @@ def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | Non
             return f"Written at once: c ≥ ε = {number(epsilon)}."
         case Verdict.FORCED:
             return "Written as the surest draft of the window."
+        case Verdict.VERIFIED | Verdict.CORRECTED if _gamma(trace) is None:
+            is_same = proposal.verify_token == proposal.draft_token
+            says = "the same token" if is_same else "this token instead of the draft"
+            return f"Written by a state asked ahead that turned out right; it says {says}."
         case Verdict.VERIFIED:
             return f"Checked and kept: both views agree, c̃ ≥ γ = {number(_gamma(trace))}."
         case Verdict.CORRECTED:
@@ -130,6 +138,32 @@ def _written_first(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
         name = f"“{label(text_of(sure[0].draft_token))}” ({number(sure[0].confidence)})"
         return f"{name} was sure enough to write at once (c ≥ ε = {epsilon})."
     return f"{len(sure)} tokens were sure enough to write at once (c ≥ ε = {epsilon})."
+
+
+def _ahead(step: Step) -> str:
+    """States of the text that were asked ahead, in the same pass."""
+    kept = sum(branch.is_kept for branch in step.branches)
+    more = sum(p.rank is not None and p.rank > 0 for p in step.proposals)
+    asked = f"{counted(len(step.branches), 'state')} asked ahead in the same pass"
+    if not kept:
+        return f"Of {asked}, none was what the text became."
+    was = "was" if kept == 1 else "were"
+    return f"Of {asked}, {kept} {was} what the text became: {counted(more, 'token')} more."
+
+
+def _taken_back(step: Step, text_of: TextOf) -> str:
+    """Earlier tokens that the step masked again, or that it looked at again and kept."""
+    gone = [recheck for recheck in step.rechecks if recheck.is_revoked]
+    if not gone:
+        return ""
+    first = gone[0]
+    name = f"“{label(text_of(first.token))}” ({number(first.confidence)})"
+    instead = "" if first.shadow_token == first.token else (
+        f", where the model would now say “{label(text_of(first.shadow_token))}”"
+    )
+    if len(gone) == 1:
+        return f"It took {name} back{instead}: too unlikely given all the others."
+    return f"It took {len(gone)} tokens back, among them {name}{instead}."
 
 
 def _checked(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:

@@ -16,7 +16,7 @@ from flash_dllm.trace import Verdict
 class State:
     """What a position looks like in one step.
 
-    code        one digit: the alphabet of `views` rows and of the run map
+    code        its number in the run map; in rows of `views` one hexadecimal digit
     fill, ink   chip colours as (light, dark); map, the cell in the run map
     mark        the cue beside the colour
     help        the legend's sentence
@@ -30,6 +30,11 @@ class State:
     cell: tuple[str, str]
     mark: str
     help: str
+
+    @property
+    def digit(self) -> str:
+        """The code as one character."""
+        return f"{self.code:x}"
 
 
 STATES = (
@@ -63,7 +68,12 @@ STATES = (
           "Checked too, but behind the first failure: it was judged given a token that failed."),
     State(9, "committed", "written", ("transparent", "transparent"),
           ("#1c1e21", "#e4e6e9"), ("#fbfbfc", "#15171a"), "",
-          "Written in an earlier step. Written tokens never change."),
+          "Written in an earlier step. Written tokens never change, but for strategies that take "
+          "tokens back."),
+    State(10, "revoked", "taken back", ("#f3d9e8", "#4a2238"), ("#5c1740", "#f0c3dc"),
+          ("#e3a3c7", "#8d3f6d"), "↶",
+          "Written in an earlier step and blank again after this one: with the token itself left "
+          "out, the model no longer found it likely."),
 )  # fmt: skip
 
 STATE_OF = {
@@ -76,7 +86,7 @@ STATE_OF = {
     Verdict.AFTER_STOP: STATES[8],
     Verdict.WAITING: STATES[1],
 }
-MASKED, WAITING, COMMITTED = STATES[0], STATES[1], STATES[9]
+MASKED, WAITING, COMMITTED, REVOKED = STATES[0], STATES[1], STATES[9], STATES[10]
 
 TRACKED = ("#cc79a7", "#d58bb4")
 EPSILON = ("#0072b2", "#6cb8e8")
@@ -119,11 +129,11 @@ def css_variables() -> str:
 
 
 def cell_colorscale(dark: bool = False) -> list[list[float | str]]:
-    """A stepped plotly colour scale for state codes with zmin = -0.5 and zmax = 9.5."""
+    """A stepped plotly colour scale for state codes, from zmin = -0.5 to half above the last."""
     scale: list[list[float | str]] = []
     for state in STATES:
         colour = state.cell[dark]
-        scale += [[state.code / 10, colour], [(state.code + 1) / 10, colour]]
+        scale += [[edge / len(STATES), colour] for edge in (state.code, state.code + 1)]
     return scale
 
 

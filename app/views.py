@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from app import sentences
 from app.sentences import TextOf
-from app.theme import COMMITTED, MASKED, STATE_OF
+from app.theme import COMMITTED, MASKED, REVOKED, STATE_OF
 from app.token_text import label, layout_parts, visible
 from flash_dllm.rejudge import RejudgedStep
 from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, Verdict
@@ -61,7 +61,7 @@ class StepWriter:
         self.texts = Texts()
         self._trace = trace
         self._text_of = sentences.texts_of(trace, text_of)
-        self._row = [str(MASKED.code)] * trace.gen_length
+        self._row = [MASKED.digit] * trace.gen_length
         self._written: dict[int, int] = {}
         self._tracked: frozenset[int] = frozenset()
         self._passes = 0
@@ -106,14 +106,28 @@ class StepWriter:
             "decided": per_mille(step.decided_mass),
             "full": step.passes[0].kind == "full" if step.passes else False,
             "pass": self._passes,
+            "again": self._again(step),
         }
         self._tracked = tracked
         for position, token in step.accepted:
             offset = position - self._trace.prompt_length
-            self._row[offset] = str(COMMITTED.code)
+            self._row[offset] = COMMITTED.digit
             self._written[position] = self.texts[self._text_of(token)]
             written["put"].append([offset, self._written[position]])
+        for position in step.revoked:
+            offset = position - self._trace.prompt_length
+            self._row[offset] = MASKED.digit
+            del self._written[position]
+            written["out"].append(offset)
         return written
+
+    def _again(self, step: StepTrace) -> list[list[int]]:
+        """[offset, per-mille of its token, text of the likeliest one] of what was judged again."""
+        start = self._trace.prompt_length
+        return [
+            [r.position - start, per_mille(r.confidence), self.texts[self._text_of(r.shadow_token)]]
+            for r in step.rechecks
+        ]
 
     def _alternatives(self, proposal: Proposal) -> list[int]:
         """Text index and per-mille in turn, likeliest first."""
@@ -230,7 +244,9 @@ def judged(
     """
     row = list(before)
     for p in step.proposals:
-        row[p.position - trace.prompt_length] = str(STATE_OF[p.verdict].code)
+        row[p.position - trace.prompt_length] = STATE_OF[p.verdict].digit
+    for position in step.revoked:
+        row[position - trace.prompt_length] = REVOKED.digit
     counts = Counter(p.verdict for p in step.proposals)
     decided = counts[Verdict.CONFIDENT] + counts[Verdict.FORCED]
     verified = counts[Verdict.VERIFIED] + counts[Verdict.CORRECTED]
@@ -238,7 +254,7 @@ def judged(
         "i": step.index,
         "w": [p.position - trace.prompt_length for p in step.proposals],
         "row": "".join(row),
-        "v": "".join(str(STATE_OF[p.verdict].code) for p in step.proposals),
+        "v": "".join(STATE_OF[p.verdict].digit for p in step.proposals),
         "r": [-1 if p.rank is None else p.rank for p in step.proposals],
         "d": decided,
         "a": decided + verified,
@@ -248,6 +264,7 @@ def judged(
         "stop": sentences.stop_label(trace, step, text_of),
         "why": [sentences.token_sentence(trace, p, text_of) for p in step.proposals],
         "put": [],
+        "out": [],
     }
 
 

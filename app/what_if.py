@@ -29,7 +29,7 @@ def what_if(
     }
     other = replace(trace, strategy=strategy)
     text_of = sentences.texts_of(trace)
-    row = [str(MASKED.code)] * trace.gen_length
+    row = [MASKED.digit] * trace.gen_length
     steps, says = {}, {}
     last = again.first_change or len(trace.steps)
     for index, (recorded, now) in enumerate(zip(trace.steps, again.steps, strict=False)):
@@ -40,7 +40,9 @@ def what_if(
         else:
             says[index] = sentences.step_sentence(other, now, text_of)
         for position, _ in now.accepted:
-            row[position - trace.prompt_length] = str(COMMITTED.code)
+            row[position - trace.prompt_length] = COMMITTED.digit
+        for position in now.revoked:
+            row[position - trace.prompt_length] = MASKED.digit
     is_same = strategy == trace.strategy
     message = dump(
         {

@@ -29,9 +29,9 @@ function merged(k) {
 
 // --- chips: every position keeps the room of its final text, so nothing moves between steps
 function layOut() {
-  T.tok = Array(T.n).fill(-1); T.at = Array(T.n).fill(-1);
+  T.tok = Array(T.n).fill(-1); T.put = Array.from({ length: T.n }, () => []);
   const draft = Array(T.n).fill(-1);
-  T.steps.forEach((S, k) => { S.w.forEach((offset, n) => { draft[offset] = S.x[n]; }); S.put.forEach(([offset, t]) => { T.tok[offset] = t; T.at[offset] = k; }); });
+  T.steps.forEach((S, k) => { S.w.forEach((offset, n) => { draft[offset] = S.x[n]; }); S.put.forEach(([offset, t]) => { T.tok[offset] = t; T.put[offset].push([k, t]); }); S.out.forEach((offset) => { T.tok[offset] = -1; }); });
   const parts = [];
   let word = null, length = 0;
   chips = [];
@@ -47,7 +47,7 @@ function layOut() {
     chip.className = 'tk'; chip.setAttribute('role', 'listitem'); chip.dataset.p = p;
     ghost.className = 'g'; ghost.textContent = core; ghost.setAttribute('aria-hidden', 'true'); top.className = 't';
     chip.append(ghost, top); word.append(chip); length += core.length;
-    chips.push({ chip, top, never: isNever ? ' never' : '', look: '', shown: null, mass: '' });
+    chips.push({ chip, top, never: isNever ? ' never' : '', look: '', shown: null, mass: '', code: 0 });
     if (rest) { parts.push(document.createTextNode(rest)); word = null; }
   }
   text.replaceChildren(...parts);
@@ -59,17 +59,20 @@ function layOutPrompt() {
   box.replaceChildren(...prompt);
   find('.fd-prompt summary span').textContent = T.typed.replace(/⏎/g, ' ');
 }
+// the step that wrote what stands at a position before step k, and its text
+const written = (p, k) => T.put[p].findLast(([at]) => at < k);
+const digit = (S, p) => parseInt(S.row[p], 16);
 const draftText = ([name, , core]) => (core.trim() && core.length <= 14 ? core : name);
 function paint(k) {
   const S = T.steps[k] ? on.step(k) : null, at = new Map(S ? S.w.map((offset, n) => [offset, n]) : []);
   const mass = new Map(S ? S.low : []);
   const height = (abs) => (mass.has(abs) ? Math.min(5, 1.5 + mass.get(abs) / 40) + 'px' : '');
   chips.forEach((c, p) => {
-    const code = S ? +S.row[p] : 0, n = at.get(p);
-    const word = c.never ? '·' : code === 9 ? T.texts[T.tok[p]][2] : n === undefined ? '·' : draftText(T.texts[code === 7 ? S.m[n] : S.x[n]]);
-    const isFresh = code >= 2 && code <= 7;
+    const code = S ? digit(S, p) : 0, n = at.get(p), stands = code >= 9 ? written(p, k)[1] : -1;
+    const word = c.never && stands < 0 ? '·' : stands >= 0 ? (stands === T.tok[p] ? T.texts[stands][2] : draftText(T.texts[stands])) : n === undefined ? '·' : draftText(T.texts[code === 7 ? S.m[n] : S.x[n]]);
+    const isFresh = (code >= 2 && code <= 7) || code === 10;
     const look = `tk s${code}${word[0] === '⏎' || word[0] === '␣' ? ' nl' : ''}${isFresh ? ' fresh' : ''}${c.never}`;
-    if (c.look !== look) { c.chip.className = look + (locked === p ? ' locked' : ''); c.chip.dataset.m = isFresh ? states[code].mark : ''; c.look = look; }
+    if (c.look !== look) { c.chip.className = look + (locked === p ? ' locked' : ''); c.chip.dataset.m = isFresh ? states[code].mark : ''; c.look = look; c.code = code; }
     if (c.shown !== word) { c.top.textContent = word; c.shown = word; }
     const h = height(p + T.p0);
     if (c.mass !== h) { c.chip.style.setProperty('--h', h || '0px'); c.mass = h; }
@@ -147,9 +150,9 @@ function hideTip(force) {
 }
 function showTip(offset, k) {
   if (offset < 0 || !T.steps[k]) return;
-  let S = on.step(k), code = +S.row[offset];
-  const isOld = code === 9;
-  if (isOld) { k = T.at[offset]; S = on.step(k); code = +S.row[offset]; }
+  let S = on.step(k), code = digit(S, offset);
+  const isOld = code >= 9, isGone = code === 10, again = S.again.find((a) => a[0] === offset);
+  if (isOld) { k = written(offset, k)[0]; S = on.step(k); code = digit(S, offset); }
   const n = S.w.indexOf(offset), lines = [], name = (t) => T.texts[t][0], percent = (v) => (v < 0 ? '–' : (v / 1000).toFixed(2));
   const line = (tag, words, cls) => { const e = document.createElement(tag); e.textContent = words; if (cls) e.className = cls; lines.push(e); return e; };
   line('div', `position ${offset}`, 'q');
@@ -157,11 +160,13 @@ function showTip(offset, k) {
   else {
     lines.push(bold(`“${name(code === 7 ? S.m[n] : S.x[n])}”`));
     line('div', isOld ? `Written in step ${S.i}. ${S.why[n]}` : S.why[n]);
+    if (isGone) line('div', 'Taken back in this step.');
     const waited = T.steps.slice(0, k).filter((s) => s.w.includes(offset)).length;
     const table = line('table', '');
     const row = (a, b, cls) => { const tr = table.insertRow(); tr.className = cls || ''; tr.insertCell().append(a); tr.insertCell().append(b); };
     row('draft c', percent(S.c[n]));
     if (S.m[n] >= 0) row(`mask view says “${name(S.m[n])}”, c̃`, percent(S.mc[n]));
+    if (again) row(`asked again without itself, the model says “${name(again[2])}”; this one has`, percent(again[1]));
     if (S.r[n] > 0) row('checked as', `${S.r[n]} of ${S.s - S.d}`);
     if (waited) row('drafted before in', `${waited} step${waited > 1 ? 's' : ''}`);
     for (let a = 0; a < S.alt[n].length; a += 2) {
@@ -181,13 +186,13 @@ function showTip(offset, k) {
 function legend() {
   const help = find('.fd-help'), idle = 'Point at a word here and its tokens stand out.';
   const stops = { ...states[4], label: 'stops here', help: 'The check stops here: the mask view says another token (≠), or agrees but is less sure than γ (<γ).' };
-  const show = [states[9], states[2], states[3], stops, states[6], states[1], states[0], { code: 't', label: 're-read', mark: '', help: 'A purple foot: the cache re-reads this written token in this step; the higher, the more attention it gets.' }];
+  const show = [states[9], states[2], states[3], stops, states[6], states[1], states[0], ...(T && T.steps.some((S) => S.out.length) ? [states[10]] : []), { code: 't', label: 're-read', mark: '', help: 'A purple foot: the cache re-reads this written token in this step; the higher, the more attention it gets.' }];
   find('.fd-keys').replaceChildren(...show.map((s) => {
     const b = document.createElement('button'), sample = document.createElement('i');
     b.type = 'button'; b.className = 'k' + s.code; sample.textContent = s.mark;
     if (s.key && s.code !== 9) { sample.style.background = `var(--fd-${s.key})`; sample.style.color = `var(--fd-${s.key}-ink)`; }
     b.append(sample, s.label);
-    const enter = () => { help.textContent = s.help; root.classList.add('pointing'); chips.forEach((c) => { const code = c.look.slice(4, 5); c.chip.classList.toggle('pointed', s.code === 't' ? !!c.mass : code === String(s.code) || (s.code === 4 && code === '5') || (s.code === 1 && code === '8')); }); };
+    const enter = () => { help.textContent = s.help; root.classList.add('pointing'); chips.forEach((c) => { c.chip.classList.toggle('pointed', s.code === 't' ? !!c.mass : c.code === s.code || (s.code === 4 && c.code === 5) || (s.code === 1 && c.code === 8)); }); };
     const leave = () => { help.textContent = idle; root.classList.remove('pointing'); chips.forEach((c) => c.chip.classList.remove('pointed')); };
     b.addEventListener('mouseenter', enter); b.addEventListener('focus', enter); b.addEventListener('mouseleave', leave); b.addEventListener('blur', leave);
     return b;
@@ -241,7 +246,7 @@ function receive() {
   root.classList.remove('whatif'); root.dataset.badge = ''; root.dataset.run = T.run; root.dataset.status = T.status;
   root.classList.toggle('live', T.live);
   if (T.live) root.classList.add('following');
-  layOut(); layOutPrompt(); setFoot(); charts.trace(T); charts.run(); charts.light(-1);
+  layOut(); layOutPrompt(); legend(); setFoot(); charts.trace(T); charts.run(); charts.light(-1);
   const stay = wasLive ? (root.classList.contains('following') ? T.steps.length - 1 : i) : T.live ? 0 : T.at0;
   if (!T.live) root.classList.remove('following');
   show(stay);

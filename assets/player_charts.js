@@ -111,14 +111,15 @@ function makeCharts(root, states, on) {
     const rows = axis({ range: [last + 0.5, 0.5], dtick: last > 24 ? 10 : last > 12 ? 5 : 1, tick0: 0, showgrid: false });
     const margin = { l: 34, r: 6, t: 6, b: 40 };
     boxes.progress.querySelector('p').textContent = `Thin line: forward passes so far, ${n ? S[n - 1].pass : 0} in all.`;
+    const taken = Math.max(0, ...S.map((s) => s.out.length));
     const most = Math.max(4, ...S.map((s) => s.n[0] + s.n[1] + s.n[2]));
     const bar = (k, code) => ({ type: 'bar', orientation: 'h', y, x: S.map((s) => s.n[k]), marker: { color: colour.cells[code] }, hoverinfo: 'none' });
     const scale = states.flatMap((s, k) => [[k / states.length, colour.cells[k]], [(k + 1) / states.length, colour.cells[k]]]);
     return Promise.all([
-      react('map', [{ type: 'heatmap', z: S.map((s) => [...s.row].map(Number)), y, zmin: -0.5, zmax: states.length - 0.5, colorscale: scale, showscale: false, hoverinfo: 'none', xgap: T.n <= 64 ? 1 : 0, ygap: n <= 24 ? 1 : 0 }],
+      react('map', [{ type: 'heatmap', z: S.map((s) => [...s.row].map((c) => parseInt(c, 16))), y, zmin: -0.5, zmax: states.length - 0.5, colorscale: scale, showscale: false, hoverinfo: 'none', xgap: T.n <= 64 ? 1 : 0, ygap: n <= 24 ? 1 : 0 }],
         { margin, xaxis: axis({ range: [-0.5, T.n - 0.5], title: title('position in the answer'), showgrid: false, constrain: 'domain' }), yaxis: rows }),
-      react('progress', [bar(0, 2), bar(1, 3), bar(2, 6), { type: 'scatter', mode: 'lines', xaxis: 'x2', y, x: S.map((s) => s.pass), line: { color: colour.axis, width: 1.5 }, hoverinfo: 'none' }],
-        { margin, barmode: 'stack', xaxis: axis({ range: [0, most * 1.1], title: title('tokens written'), dtick: Math.max(1, Math.ceil(most / 5)), tick0: 0 }), xaxis2: axis({ overlaying: 'x', side: 'top', range: [0, Math.max(4, 1.1 * (n ? S[n - 1].pass : 0))], showgrid: false, showticklabels: false }), yaxis: { ...rows, matches: undefined } }),
+      react('progress', [bar(0, 2), bar(1, 3), bar(2, 6), ...(taken ? [{ ...bar(0, 10), x: S.map((s) => -s.out.length) }] : []), { type: 'scatter', mode: 'lines', xaxis: 'x2', y, x: S.map((s) => s.pass), line: { color: colour.axis, width: 1.5 }, hoverinfo: 'none' }],
+        { margin, barmode: 'stack', xaxis: axis({ range: [-1.1 * taken, most * 1.1], title: title(taken ? 'tokens taken back, written' : 'tokens written'), dtick: Math.max(1, Math.ceil(most / 5)), tick0: 0 }), xaxis2: axis({ overlaying: 'x', side: 'top', range: [0, Math.max(4, 1.1 * (n ? S[n - 1].pass : 0))], showgrid: false, showticklabels: false }), yaxis: { ...rows, matches: undefined } }),
     ]).then(() => now(shown));
   }
   function now(i) {

@@ -26,6 +26,7 @@ class Canvas:
     `commit`, because walking over all positions in every step would cost more than the rest.
     causal_block: the model's block, counted from position 0, if its attention is block-causal:
     nothing behind the first unfinished block exists yet. None: bidirectional.
+    is_revocable: tokens of the first unfinished `block_length` block may be taken back again.
     """
 
     tokens: tuple[int | None, ...]
@@ -36,10 +37,16 @@ class Canvas:
     _undecided: tuple[int, ...] = field(repr=False)
     _first_end: int | None = None
     causal_block: int | None = None
+    is_revocable: bool = False
 
     @classmethod
     def start(
-        cls, prompt, config: DecodeConfig, eos_token_ids, causal_block: int | None = None
+        cls,
+        prompt,
+        config: DecodeConfig,
+        eos_token_ids,
+        causal_block: int | None = None,
+        is_revocable: bool = False,
     ) -> Canvas:
         """Prompt followed by `gen_length` masks."""
         prompt = tuple(prompt)
@@ -52,6 +59,7 @@ class Canvas:
             flags=b"\1" * start + bytes(count),
             _undecided=tuple(range(start, start + count)),
             causal_block=causal_block,
+            is_revocable=is_revocable,
         )
 
     @property
@@ -137,12 +145,34 @@ class Canvas:
             _first_end=end,
         )
 
+    def revoke(self, positions) -> Canvas:
+        """Mask decided positions of the answer again. Raises ValueError on any other position."""
+        tokens, flags = list(self.tokens), bytearray(self.flags)
+        for position in positions:
+            if not self.prompt_length <= position < self.length or not flags[position]:
+                raise ValueError(f"position {position} is not decided and can't be taken back")
+            tokens[position] = None
+            flags[position] = 0
+        undecided = tuple(sorted((*self._undecided, *positions)))
+        ends = self.eos_token_ids
+        end = next((p for p in range(self.prompt_length, self.length) if tokens[p] in ends), None)
+        return replace(
+            self, tokens=tuple(tokens), flags=bytes(flags), _undecided=undecided, _first_end=end
+        )
+
+    def after(self, step) -> Canvas:
+        """The text after a step (or its record): `accepted` written, `revoked` masked again."""
+        written = self.commit(step.accepted)
+        return written.revoke(step.revoked) if step.revoked else written
+
     @property
     def is_finished(self) -> bool:
         """All decided, or (with `early_stop`) an end token with nothing undecided before it.
 
         Committed tokens never change and everything behind the first end token is dropped from
-        the answer, so stopping here gives the answer that decoding on would give.
+        the answer, so stopping here gives the answer that decoding on would give. Where tokens
+        may be taken back they never change once their block is finished: it must be the one
+        before the first undecided position or an earlier one.
         """
         undecided = self.undecided()
         if not undecided:
@@ -150,4 +180,5 @@ class Canvas:
         if not self.config.early_stop:
             return False
         end = self.first_end()
-        return end is not None and undecided[0] > end
+        settled = self.block[0] if self.is_revocable else undecided[0]
+        return end is not None and end < settled

@@ -18,10 +18,12 @@ from flash_dllm.caches.base import CachePolicy, StepFacts
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.engine_protocol import Engine, Session, SessionRequest
+from flash_dllm.extra_rows import with_extra_rows
 from flash_dllm.layer_cost import query_spans, report_spans, total
-from flash_dllm.query import Prediction, Query, Role, VerifyAsk
-from flash_dllm.settings import Settings
+from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
+from flash_dllm.settings import Settings, check_cache
 from flash_dllm.shift import shifted
+from flash_dllm.strategies import STRATEGIES
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
 from flash_dllm.trace import DecodeTrace, ModelInfo, PassRecord, StepTrace, Verdict
 
@@ -101,16 +103,25 @@ def decode_batch_steps(
             f"cache {cache.name} does not fit {engine.info.name}, whose attention is "
             f"{engine.info.attention}; use {' or '.join(fitting)}"
         )
+    if engine.info.causal_block is not None and not strategy.fits_causal:
+        raise ValueError(
+            f"{strategy} can't be asked of {engine.info.name}, whose attention is block-causal; "
+            "use another strategy"
+        )
     if engine.info.shift and not strategy.fits_shift:
         raise ValueError(
             f"{strategy} can't be asked of {engine.info.name}, whose rows answer the next "
-            "position; use mask_views='isolated'"
+            "position; use mask_views='isolated' or another strategy"
         )
+    check_cache(strategy, cache)
+    longest = max(len(ids) for ids in prompts) + config.gen_length
     session = engine.open(
         SessionRequest(
             sequences=min(batch_size, len(prompts)),
-            max_length=max(len(ids) for ids in prompts) + config.gen_length,
-            max_views=strategy.max_views(config.window_size),
+            max_length=longest,
+            max_views=strategy.max_views(config)
+            + cache.max_copies(config)
+            + strategy.max_branches * cache.branch_rows(config, longest),
             temperature=config.temperature,
             alternatives=config.alternatives,
             mass_layers=cache.mass_layers,
@@ -141,7 +152,9 @@ def _loop(
         while waiting and len(live) < batch_size:
             number, prompt_ids = waiting.popleft()
             info = engine.info
-            canvas = Canvas.start(prompt_ids, config, info.eos_token_ids, info.causal_block)
+            canvas = Canvas.start(
+                prompt_ids, config, info.eos_token_ids, info.causal_block, strategy.can_revoke
+            )
             handle = session.admit(canvas.length, config.seed)
             live.append(_Sequence(number, handle, canvas, strategy, cache, info))
         failure = None
@@ -215,10 +228,12 @@ def finish_trace(
     """
     config = DecodeConfig(**header.config)
     model = header.model
+    can_revoke = STRATEGIES[header.strategy["name"]].can_revoke
     canvas = Canvas.start(
-        header.prompt_token_ids, config, model.eos_token_ids, model.causal_block
+        header.prompt_token_ids, config, model.eos_token_ids, model.causal_block, can_revoke
     )
-    canvas = canvas.commit([pair for step in steps for pair in step.accepted])
+    for step in steps:
+        canvas = canvas.after(step)
     status = "finished" if canvas.is_finished else "stopped"
     occurring = {
         token
@@ -227,6 +242,10 @@ def finish_trace(
         for token in (p.draft_token, p.verify_token, *(t for t, _ in p.alternatives))
         if token is not None
     }
+    occurring |= {recheck.shadow_token for step in steps for recheck in step.rechecks}
+    for branch in (branch for step in steps for branch in step.branches):
+        occurring |= {token for _, token in branch.filled}
+        occurring |= {token for _, token, _ in branch.answers}
     texts = {token: engine.token_text(token) for token in occurring}
     return header.with_steps(steps, status, texts)
 
@@ -244,11 +263,11 @@ class _Sequence:
     info: ModelInfo
     index: int = 0
     memory: object = None
-    kept: object = None
+    carry: object = None
     query: Query = field(init=False)
 
     def __post_init__(self) -> None:
-        self.memory, self.kept = self.cache.start(), self.strategy.start()
+        self.memory, self.carry = self.cache.start(), self.strategy.start()
         self._begin()
 
     def _begin(self) -> None:
@@ -256,7 +275,7 @@ class _Sequence:
         self.index += 1
         self._queries: list[Query] = []
         self._answers: list[Prediction] = []
-        state = StepState.of(self.strategy, self.canvas, self.index, self.kept)
+        state = StepState.of(self.strategy, self.canvas, self.index, self.carry)
         self._window = state.window
         self._generator = self.strategy.step(state)
         self._set(next(self._generator))
@@ -269,7 +288,10 @@ class _Sequence:
         else:
             query = self.cache.draft(self.memory, self.canvas, ask, mask_token_id)
             query.top = max(query.top, ATTENTION_RECORDED)
-        self.query = shifted(query, self.canvas, mask_token_id, self.info.shift)
+        query = shifted(query, self.canvas, mask_token_id, self.info.shift)
+        if isinstance(ask, DraftAsk):
+            query = with_extra_rows(query, ask, self.canvas, mask_token_id)
+        self.query = query
 
     def receive(self, prediction: Prediction, session: Session) -> _Ended | None:
         """Hand the answer to the strategy; returns what the step's record is made of if that
@@ -293,21 +315,22 @@ class _Sequence:
             self._answers,
             self.info.n_layers,
         )
-        self.kept = decision.memory
         self._commit(decision, session)
         if not self.canvas.is_finished:
             self._begin()
         return ended
 
     def _commit(self, decision: Decision, session: Session) -> None:
-        """Write the accepted tokens, promote accepted draft views, choose the next tracked set."""
-        accepted = decision.accepted
-        assert accepted, "every step must commit at least one token"
-        before, self.canvas = self.canvas, self.canvas.commit(accepted)
+        """Write the accepted tokens, mask the revoked ones, promote accepted draft views, choose
+        the next tracked set."""
+        accepted, revoked = decision.accepted, decision.revoked
+        assert len(accepted) > len(revoked), "every step must decide more than it takes back"
+        before, self.canvas = self.canvas, self.canvas.after(decision)
+        self.carry = decision.carry
         last = self._queries[-1]
         written = set(_positions(last, Role.DECIDED))
         moves = []
-        if last.kind == "verify" and self.cache.keeps_entries:
+        if last.kind == "verify" and self.cache.promotes:
             views = {
                 position: slot
                 for position, slot, role in zip(
@@ -333,6 +356,7 @@ class _Sequence:
                 self._answers[0].mass,
                 self._queries[0].kind == "full",
                 self._answers[0].layers,
+                revoked,
             ),
         )
 
@@ -370,13 +394,17 @@ class _Ended:
             proposals=self.decision.proposals,
             stop=self.decision.stop,
             tracked=self.tracked,
-            verify_tracked=_positions(last, Role.TRACKED) if last.kind == "verify" else (),
+            verify_tracked=(
+                _positions(last, Role.TRACKED, Role.TRACKED_COPY) if last.kind == "verify" else ()
+            ),
             attention=mass.top[:ATTENTION_RECORDED] if mass is not None else (),
             decided_mass=mass.decided if mass is not None else 0.0,
             passes=tuple(
                 self._pass(query, answer)
                 for query, answer in zip(self.queries, self.answers, strict=True)
             ),
+            rechecks=self.decision.rechecks,
+            branches=self.decision.branches,
         )
         assert step.accepted == self.decision.accepted, "only judged proposals may commit"
         return step
@@ -396,10 +424,10 @@ class _Ended:
         )
 
 
-def _positions(query: Query, role: Role) -> tuple[int, ...]:
-    """Positions of the rows with this role, in row order."""
+def _positions(query: Query, *roles: Role) -> tuple[int, ...]:
+    """Positions of the rows with one of these roles, in row order."""
     return tuple(
         position
         for position, row_role in zip(query.positions, query.roles, strict=True)
-        if row_role == role
+        if row_role in roles
     )

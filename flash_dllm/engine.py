@@ -19,7 +19,7 @@ from flash_dllm.movement import Movement
 from flash_dllm.packing import Packed
 from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
-from flash_dllm.sampling import GumbelField, choose, rank_mass, read_choice
+from flash_dllm.sampling import GumbelField, choose, guided, rank_mass, read_choice, scores
 from flash_dllm.trace import ModelInfo
 from flash_dllm.workspace import FULL_ROWS, GRAPH_ROWS, Workspace
 from kernels.routes import qkv_route
@@ -246,14 +246,20 @@ class ModelSession:
         queries, sizes = flight.queries, flight.sizes
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
         flat, on_device = self._space.end_transfer(flight.flat)
-        choice = read_choice(flat, sizes.predicted, flight.alternatives, mass_shape)
+        # a guided pass answers fewer rows than it predicts
+        paired = sum(len(query.predict) - query.answers for _, query in queries)
+        rows = sizes.predicted - paired
+        choice = read_choice(
+            flat, rows, flight.alternatives, mass_shape, self._request.wants_changes
+        )
         masses = rank_mass(choice.mass, [query for _, query in queries])
         # what the host did between start and finish is no part of the pass
         seconds = max(on_device, flight.seconds + time.perf_counter() - begin)
         predictions = {}
-        start = 0
+        start = scored = 0
         for (handle, query), mass in zip(queries, masses, strict=True):
-            end = start + len(query.predict)
+            end = start + query.answers
+            last = scored + len(query.scored)
             predictions[handle] = Prediction(
                 choice.tokens[start:end],
                 choice.confidences[start:end],
@@ -263,8 +269,9 @@ class ModelSession:
                 flight.route,
                 flight.reports,
                 choice.changes[start:end],
+                tuple(choice.scores[scored:last]),
             )
-            start = end
+            start, scored = end, last
         return predictions
 
     def logits(self, queries: Asked) -> Tensor:
@@ -297,6 +304,8 @@ class ModelSession:
             return False  # the noise comes from the host
         if self._request.wants_changes:
             return False  # the last pass's probabilities lie in memory of their own
+        if any(query.guidance or query.scored for _, query in queries):
+            return False  # what is done with their logits depends on the question
         is_full = any(query.kind == "full" for _, query in queries)
         return not is_full or sizes.rows * self._model.weights.count < FULL_GRAPH_WORK
 
@@ -316,12 +325,18 @@ class ModelSession:
     def _chosen(
         self, logits: Tensor, mass: Tensor | None, alternatives: int, queries: Asked
     ) -> Tensor:
-        """What the host wants of a pass; `queries` may be left out where it is a CUDA graph."""
+        """What the host wants of a pass; `queries` may be left out where it is a CUDA graph:
+        such a pass is neither guided nor scored."""
         model = self._model
         mask_token_id = model.spec.mask_token_id
+        asked = [query for _, query in queries]
+        logits = guided(logits, asked)
         noise = self._noise_of(queries)
         changes = self._changes(logits, queries)
-        return choose(logits, mask_token_id, noise, alternatives, mass, model.impl, changes)
+        flat = choose(logits, mask_token_id, noise, alternatives, mass, model.impl, changes)
+        if not any(query.scored for query in asked):
+            return flat
+        return torch.cat([flat, scores(logits, asked, mask_token_id).to(flat.dtype)])
 
     def _by_layer(
         self, queries: Asked, alternatives: int
@@ -343,7 +358,7 @@ class ModelSession:
             return None
         parts, start = [], 0
         for handle, query in queries:
-            rows = logits[start : (start := start + len(query.predict))]
+            rows = logits[start : (start := start + query.answers)]
             if query.kind in ("full", "draft"):
                 parts.append(self._movement.since_last(handle, query.targets, rows))
             else:

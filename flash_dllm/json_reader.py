@@ -62,6 +62,13 @@ def text(max_length: int) -> Reader:
     return read
 
 
+def flag(value: Any) -> bool:
+    """true or false."""
+    if type(value) is not bool:
+        raise TraceError(f"must be true or false, got {shown(value)}")
+    return value
+
+
 def choice(*allowed: str) -> Reader:
     """One of these strings."""
 

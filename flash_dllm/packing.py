@@ -20,6 +20,7 @@ from flash_dllm.pass_sizes import PassSizes, bucket_step, has_past_rows, view_co
 from flash_dllm.query import Query, Role
 from kernels.schedule import (
     ALWAYS,
+    BRANCH_VIEW,
     DRAFT_VIEW,
     MASK_TILE,
     MASK_VIEW,
@@ -32,6 +33,8 @@ from kernels.schedule import (
 
 _VIEWS = {
     Role.DRAFT_VIEW: DRAFT_VIEW, Role.MASK_VIEW: MASK_VIEW, Role.PREDECESSOR_VIEW: MASK_VIEW,
+    Role.SHADOW: MASK_VIEW, Role.BRANCH: BRANCH_VIEW, Role.TRACKED_COPY: DRAFT_VIEW,
+    Role.DECIDED_COPY: DRAFT_VIEW,
 }  # fmt: skip
 _VIEW_OF_ROLE = np.array([_VIEWS.get(role, SLOT) for role in Role])
 # as a key a predecessor's view is a mask view; as a reader of rank r it knows the first r drafts
@@ -294,8 +297,8 @@ def _write_mass(
     rows.fill(0)
     weights.fill(0.0)
     for number, query in enumerate(asked):
-        if query.wants_mass and (wanted := len(query.predict)):
-            rows[number, :wanted] = query.predict
+        if query.wants_mass and (wanted := len(query.mass_rows)):
+            rows[number, :wanted] = query.mass_rows
             rows[number, :wanted] += starts[number]
             weights[number, :wanted] = 1.0 / wanted
 
@@ -311,13 +314,15 @@ def _write_rules(
 
     A slot searched at rank s is seen below code 2s, that is by rows of rank < s. The draft view of
     rank j is seen from code 2j + 1 on: by draft views of rank j and by all rows of higher rank.
-    A mask view's interval is empty; only its own row sees it.
+    A mask view's interval is empty; only its own row sees it. A row of branch b is seen by the
+    rows of code 2b, which no draft view has.
     """
     start, until, mixed = at["key_from_BK"], at["key_until_BK"], at["key_mixed_BT"]
     start.fill(0)
     until.fill(ALWAYS)
-    start[place] = np.where(views == DRAFT_VIEW, 2 * ranks + 1, 0)
-    until[place] = np.where(views == DRAFT_VIEW, ALWAYS, 0)
+    is_draft, is_branch = views == DRAFT_VIEW, views == BRANCH_VIEW
+    start[place] = np.where(is_draft, 2 * ranks + 1, np.where(is_branch, 2 * ranks, 0))
+    until[place] = np.where(is_draft, ALWAYS, np.where(is_branch, 2 * ranks + 1, 0))
     # tiles that end behind the last key are mixed, like those that hold a view
     ends = np.arange(1, mixed.shape[1] + 1) * MASK_TILE
     mixed[:] = ends > at["key_count_B"][:, None]

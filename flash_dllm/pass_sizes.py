@@ -38,7 +38,7 @@ class PassSizes:
             sequences=len(asked),
             width=max(query.rows for query in asked),
             keys=max(query.length + count for query, count in zip(asked, views, strict=True)),
-            mass=max(len(query.predict) if query.wants_mass else 0 for query in asked),
+            mass=max(len(query.mass_rows) if query.wants_mass else 0 for query in asked),
             has_views=any(views) or any(has_past_rows(query) for query in asked),
         )
 
@@ -57,7 +57,9 @@ class PassSizes:
 
 def view_count(query: Query) -> int:
     """How many rows write to scratch slots."""
-    return sum(slot >= query.length for slot in query.slots) if query.searched else 0
+    if not query.searched and not query.replaced:
+        return 0
+    return sum(slot >= query.length for slot in query.slots)
 
 
 def has_past_rows(query: Query) -> bool:

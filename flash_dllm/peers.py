@@ -64,6 +64,9 @@ _CONFIDENCE = {"name": "confidence", "epsilon": 0.9}
 _FAST = ("arXiv 2505.22618", 2025, "NVlabs/Fast-dLLM")
 _DKV = ("arXiv 2505.15781", 2025, "horseee/dKV-Cache")
 _DYNAMIC = ("arXiv 2606.26120", 2026, "TianyiWu233/DYNAMIC-DLLM")
+# our sources give no number for these two
+_FREEDAVE = ("FreeDave", 2025, "cychomatica/FreeDave")
+_WINO = ("WINO (Wide-In, Narrow-Out)", 2025, "Kamichanw/d2Cache, which has it among its decoders")
 _EVERY_LENGTH = "Lengths (128 in blocks of 32) are ours."
 
 PEERS: dict[str, Peer] = {
@@ -73,8 +76,8 @@ PEERS: dict[str, Peer] = {
         "A fixed number of steps; each reads everything and commits its share of the block.",
         "everything: this is the loop that the others shorten",
         "nothing",
-        "One noise vector per position at temperatures above 0, not one per step. No guidance "
-        "(cfg_scale). " + _EVERY_LENGTH,
+        "One noise vector per position at temperatures above 0, not one per step. cfg_scale reads "
+        "the text twice a pass, the second time with the prompt masked. " + _EVERY_LENGTH,
     ),
     "fast_dllm": Peer(
         "Fast-dLLM, no cache", *_FAST,
@@ -202,6 +205,41 @@ PEERS: dict[str, Peer] = {
         "The gap is averaged over undecided positions only, and over all of them unless "
         "answer_start is given; the published code then never commits early.",
     ),
+    "freedave": Peer(
+        "FreeDave", *_FREEDAVE,
+        _settings({"name": "freedave", "draft_steps": 4}, {"name": "dual"}),
+        "Ask about the block and, in the same pass, about the d − 1 texts that the last pass "
+        "expects next; follow them as far as each is what one step in the one before gives.",
+        "every token and its order: one token a step under the same cache",
+        "what the cache approximates; d times the block's rows a pass",
+        "Exact match of the whole block. What the last state reached commits next is certain, and "
+        "committed with it, not with the next pass. Full states are not asked. " + _EVERY_LENGTH,
+    ),
+    "freedave_pp": Peer(
+        "FreeDave++", *_FREEDAVE,
+        _settings(
+            {"name": "freedave", "draft_steps": 4, "commit_threshold": 0.95}, {"name": "dual"}
+        ),
+        "The same, where a step commits every token with c ≥ τ.",
+        "every token and its order: Fast-dLLM's threshold loop under the same cache",
+        "tokens of one step are chosen independently; what the cache approximates",
+        "A state's next step follows the threshold rule too: only then is it lossless against a "
+        "plain loop. Otherwise as for FreeDave.",
+    ),
+    "wino": Peer(
+        "WINO", *_WINO,
+        _settings({"name": "wino"}, _NONE),
+        "Commit eagerly (c ≥ 0.6), and mask an earlier token of the block again when its "
+        "probability, with itself left out, is below 0.9.",
+        "every pass reads everything; a bar of 0 takes nothing back and is the threshold loop",
+        "a shadow does not see its own token, but it sees the other rows, and they have seen it: "
+        "tokens confirm themselves from the second layer on",
+        "Shadows do not see one another; those of masks are left out, for they repeat the masks' "
+        "own rows. A step takes back fewer tokens than it commits. It commits at most 0.7 of the "
+        "block's masks, within 5 and 20: our sources name the bounds, the share is from memory of "
+        "its code. The early stop waits for the end token's block to be finished. "
+        + _EVERY_LENGTH,
+    ),
     "flash_dllm": Peer(
         "Flash-dLLM", "arXiv 2609.26796", 2026, "the paper",
         _settings(
@@ -223,14 +261,17 @@ PEERS: dict[str, Peer] = {
                 "name": "flash_verify", "epsilon": 0.9, "gamma": 0.8, "search_size": 8,
                 "acceptance": "joint", "mask_views": "shared",
             },
-            {"name": "flash", "track_size": 64}, 64, decide_size=16, block_length=None,
-            suppress_after_eos=True,
+            {
+                "name": "flash", "track_size": 64, "verify_first": "recent",
+                "verify_writes": False,
+            },
+            64, decide_size=16, block_length=None, suppress_after_eos=True,
         ),
         "The same, deciding 16 of 64 queried positions, with mask views that other rows see.",
         "nothing that the other reading has exact in its second pass",
         "later mask views have seen a draft and tell the earlier ones: drafts confirm themselves",
-        "Tracks by attention probability, not by raw scores, and its second pass writes tracked "
-        "rows and accepted drafts to the cache; exact length instead of EOS padding.",
+        "Tracks by attention probability of all layers, not by raw scores of all but the first "
+        "two. Exact length instead of EOS padding.",
     ),
 }  # fmt: skip
 

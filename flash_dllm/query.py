@@ -28,16 +28,49 @@ class Role(IntEnum):
     MASK_VIEW = 6  # the same position filled with [MASK], predicted in the verify pass
     PREDECESSOR = 7  # decided, read because its row answers the next position (shifted models)
     PREDECESSOR_VIEW = 8  # a shifted model's mask view: the row before the searched position
+    SHADOW = 9  # a decided position asked again with [MASK] in its own place
+    BRANCH = 10  # a row of another state of the text, next to the rows of the text itself
+    TRACKED_COPY = 11  # a tracked position whose fresh entry is kept for this pass only
+    DECIDED_COPY = 12  # a position of D, likewise
 
 
-VIEWS = frozenset({Role.DRAFT_VIEW, Role.MASK_VIEW, Role.PREDECESSOR_VIEW})
+VIEWS = frozenset(
+    {Role.DRAFT_VIEW, Role.MASK_VIEW, Role.PREDECESSOR_VIEW, Role.SHADOW, Role.BRANCH,
+     Role.TRACKED_COPY, Role.DECIDED_COPY}
+)  # fmt: skip
+# views with a token, seen by all rows from their rank on
+FILLED = frozenset({Role.DRAFT_VIEW, Role.TRACKED_COPY, Role.DECIDED_COPY})
+
+
+@dataclass(frozen=True)
+class BranchAsk:
+    """Another state of the text, asked in the same pass as the text itself.
+
+    filled         (position, token) that this state holds more than the text
+    window         undecided positions of this state that are predicted
+    masks_prompt   whether every token of the prompt is replaced by [MASK]
+    """
+
+    filled: tuple[tuple[int, int], ...]
+    window: tuple[int, ...]
+    masks_prompt: bool = False
 
 
 @dataclass(frozen=True)
 class DraftAsk:
-    """A strategy asks: what would you write at these undecided positions?"""
+    """A strategy asks: what would you write at these undecided positions?
+
+    shadows    decided positions that are asked too, each as if it alone were still [MASK]: how
+               likely is its token given all the others?
+    branches   other states of the text, which see neither one another nor the text's own rows
+    guidance   s of classifier-free guidance: the one branch gives the unconditional logits u, and
+               the window is answered by u + (s + 1)(c − u); 0 for none
+    """
 
     window: tuple[int, ...]
+    shadows: tuple[int, ...] = ()
+    branches: tuple[BranchAsk, ...] = ()
+    guidance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -71,7 +104,9 @@ class Query:
     predict    indices of the rows whose logits are wanted
     searched   slot → rank: the slot is hidden from rows of that rank and beyond (see `sees_slot`)
     replaced   row → slot that the row's own entry stands in for, and that it doesn't see
-    wants_mass whether the attention mass of the predicted rows is wanted; if so,
+    scored     tokens whose probability is wanted at the last predicted rows, one a row
+    guidance   s: the second half of the predicted rows guides the first half (see `DraftAsk`)
+    wants_mass whether the attention mass of the window's rows is wanted; if so,
     decided    one byte per position, 1 where the text is decided, and
     top        how many decided positions are wanted by falling mass
     plan       which positions each layer computes, if that is decided inside the forward; None:
@@ -94,6 +129,8 @@ class Query:
     shift: int = 0
     replaced: dict[int, int] = field(default_factory=dict)
     plan: LayerPlan | None = None
+    scored: list[int] = field(default_factory=list)
+    guidance: float = 0.0
 
     def add(self, token: int, position: int, slot: int, role: Role, rank: int = 0) -> None:
         """Append one row."""
@@ -108,9 +145,19 @@ class Query:
         return len(self.tokens)
 
     @property
+    def mass_rows(self) -> list[int]:
+        """The predicted rows whose attention counts: the window's."""
+        return self.predict[: len(self.predict) - len(self.scored)]
+
+    @property
+    def answers(self) -> int:
+        """How many answers come back: one per predicted row, or per guided pair of them."""
+        return len(self.predict) // 2 if self.guidance else len(self.predict)
+
+    @property
     def targets(self) -> list[int]:
-        """The positions that the predicted rows answer."""
-        return [self.positions[row] + self.shift for row in self.predict]
+        """The positions that are answered."""
+        return [self.positions[row] + self.shift for row in self.predict[: self.answers]]
 
     def limit(self, row: int) -> int:
         """How many slots, from the first on, a row may see: all, or up to its block's end."""
@@ -158,7 +205,8 @@ def _share(mass: float) -> float:
 class Prediction:
     """What came back for one query; plain numbers after one transfer to the host.
 
-    tokens, confidences, alternatives   one entry per predicted row
+    tokens, confidences, alternatives   one entry per answer (`Query.answers`)
+    scores   probabilities of `Query.scored`, un-noised, rounded like confidences
     mass     attention mass, or None when it was not asked
     seconds  wall time of the launch
     route    how the pass was launched and projected, for the record (see `PassRecord`)
@@ -175,6 +223,7 @@ class Prediction:
     route: str = ""
     layers: tuple[LayerReport, ...] = ()
     changes: list[float] = field(default_factory=list)
+    scores: tuple[float, ...] = ()
 
 
 def block_end(position: int, block_size: int) -> int:
@@ -202,16 +251,21 @@ def sees_slot(rank: int, searched: int) -> bool:
 def sees_view(
     reader: Role, reader_rank: int, view: Role, view_rank: int, is_own_row: bool
 ) -> bool:
-    """Whether a row sees a view: draft views up to its rank, no mask view but its own row.
+    """Whether a row sees a view: draft views up to its rank, all rows of its own branch (whose
+    rank is the branch's number), and of mask views and shadows only its own row.
 
     >>> sees_view(Role.MASK_VIEW, 2, Role.DRAFT_VIEW, 2, False)
     False
     >>> sees_view(Role.DRAFT_VIEW, 2, Role.DRAFT_VIEW, 2, True)
     True
+    >>> [sees_view(Role.BRANCH, 2, Role.BRANCH, number, False) for number in (1, 2, 3)]
+    [False, True, False]
     """
-    if view is not Role.DRAFT_VIEW:
+    if view is Role.BRANCH:
+        return reader is Role.BRANCH and reader_rank == view_rank
+    if view not in FILLED:
         return is_own_row
-    knows_own_rank = reader in (Role.DRAFT_VIEW, Role.PREDECESSOR_VIEW)
+    knows_own_rank = reader in FILLED or reader is Role.PREDECESSOR_VIEW
     last = reader_rank if knows_own_rank else reader_rank - 1
     return view_rank <= last
 

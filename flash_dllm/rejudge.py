@@ -20,7 +20,15 @@ from enum import StrEnum
 from flash_dllm.canvas import Canvas
 from flash_dllm.query import VerifyAsk
 from flash_dllm.strategies.base import Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, StopReason, Verdict
+from flash_dllm.trace import (
+    Branch,
+    DecodeTrace,
+    Proposal,
+    Recheck,
+    StepTrace,
+    StopReason,
+    Verdict,
+)
 from flash_dllm.trace_replay import redecide
 from flash_dllm.trace_schema import read_settings
 
@@ -49,6 +57,13 @@ class RejudgedStep:
     proposals: tuple[Proposal, ...]
     stop: StopReason | None
     certainty: Certainty
+    rechecks: tuple[Recheck, ...] = ()
+    branches: tuple[Branch, ...] = ()
+
+    @property
+    def revoked(self) -> tuple[int, ...]:
+        """Positions that would be masked again."""
+        return tuple(recheck.position for recheck in self.rechecks if recheck.is_revoked)
 
     @property
     def accepted(self) -> tuple[tuple[int, int], ...]:
@@ -87,22 +102,29 @@ def rejudge(
     strategy, idle = _with_thresholds(settings.strategy, epsilon, gamma)
     model = trace.model
     canvas = Canvas.start(
-        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block
-    )
+        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block,
+        strategy.can_revoke,
+    )  # fmt: skip
+    carry: object = None
     steps: list[RejudgedStep] = []
     changed: tuple[StepTrace, RejudgedStep] | None = None
-    memory = strategy.start()
+    carry = strategy.start()
     for step in trace.steps:
         if changed is not None:
-            steps.append(RejudgedStep(step.index, step.proposals, step.stop, Certainty.UNKNOWN))
+            steps.append(
+                RejudgedStep(
+                    step.index, step.proposals, step.stop, Certainty.UNKNOWN, step.rechecks,
+                    step.branches,
+                )
+            )  # fmt: skip
             continue
-        again, memory = _again(strategy, canvas, step, memory)
+        again, carry = _again(strategy, canvas, step, carry)
         steps.append(again)
         if _decided(again.proposals) != _decided(step.proposals) or (
             again.accepted != step.accepted
         ):
             changed = step, again
-        canvas = canvas.commit(again.accepted)
+        canvas = canvas.after(again)
     if changed is None:
         words = idle or ["Every recorded step decides the same at these thresholds."]
         return Rejudged(tuple(steps), None, 0, 0, "exact", " ".join(words))
@@ -140,10 +162,10 @@ def _with_thresholds(
 
 
 def _again(
-    strategy: DecodingStrategy, canvas: Canvas, step: StepTrace, memory: object
+    strategy: DecodingStrategy, canvas: Canvas, step: StepTrace, carry: object
 ) -> tuple[RejudgedStep, object]:
-    """One recorded step, decided by this strategy on this canvas, and what the strategy keeps."""
-    state = StepState.of(strategy, canvas, step.index, memory)
+    """One recorded step, decided by this strategy on this canvas, and what it leaves the next."""
+    state = StepState.of(strategy, canvas, step.index, carry)
     decision, asks = redecide(strategy, state, step, ABSENT)
     has_searched = any(isinstance(ask, VerifyAsk) and not ask.is_dry for ask in asks)
     proposals, stop = decision.proposals, decision.stop
@@ -160,8 +182,11 @@ def _again(
         replace(p, verify_token=None, verify_confidence=None) if _is_absent(p) else p
         for p in proposals
     )
-    stop_known = None if certainty is Certainty.DECIDED else stop
-    return RejudgedStep(step.index, proposals, stop_known, certainty), decision.memory
+    known_stop = None if certainty is Certainty.DECIDED else stop
+    again = RejudgedStep(
+        step.index, proposals, known_stop, certainty, decision.rechecks, decision.branches
+    )
+    return again, decision.carry
 
 
 def _is_absent(proposal: Proposal) -> bool:

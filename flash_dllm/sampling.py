@@ -74,12 +74,49 @@ def choose(
     return torch.cat([part.to(dtype) for part in parts])
 
 
+@torch.inference_mode()
+def guided(logits: Tensor, queries: Sequence[Query]) -> Tensor:
+    """Classifier-free guidance: logits [P, V] of the predicted rows → of the answers [A, V].
+
+    u + (s + 1)(c − u), where the first half of a guided query's rows gives c and the second u.
+    Returns `logits` itself where nothing is guided. Source: LLaDA's `generate` (cfg_scale).
+    """
+    if not any(query.guidance for query in queries):
+        return logits
+    parts, start = [], 0
+    for query in queries:
+        end = start + len(query.predict)
+        own, start = logits[start:end], end
+        if query.guidance:
+            conditional, unconditional = own.chunk(2)
+            own = unconditional + (query.guidance + 1) * (conditional - unconditional)
+        parts.append(own)
+    return torch.cat(parts)
+
+
+@torch.inference_mode()
+def scores(logits: Tensor, queries: Sequence[Query], mask_token_id: int) -> Tensor:
+    """Probability of each scored token at its row: logits [A, V] → [S], without noise."""
+    rows: list[int] = []
+    tokens: list[int] = []
+    end = 0
+    for query in queries:
+        end += query.answers
+        rows += range(end - len(query.scored), end)
+        tokens += query.scored
+    chosen = logits[torch.tensor(rows, device=logits.device)].to(wide(logits.dtype))
+    chosen[:, mask_token_id] = -torch.inf
+    wanted = torch.tensor(tokens, device=logits.device)[:, None]
+    return chosen.softmax(-1).gather(1, wanted)[:, 0]
+
+
 @dataclass(frozen=True)
 class Choice:
     """What `choose` put together, taken apart on the host.
 
     tokens [P] and confidences [P] as lists; alternatives [P] tuples of (token, probability);
-    mass [B, K] fp64 array; changes [P], or empty where not asked. Numbers are rounded to 6 digits.
+    mass [B, K] fp64 array; changes [P], or empty where not asked; scores [S] as a list. Numbers are
+    rounded to 6 digits.
     """
 
     tokens: list[int]
@@ -87,12 +124,22 @@ class Choice:
     alternatives: list[tuple[tuple[int, float], ...]]
     mass: np.ndarray
     changes: list[float]
+    scores: list[float]
 
 
-def read_choice(flat: np.ndarray, rows: int, alternatives: int, mass: tuple[int, int]) -> Choice:
-    """Take `choose`'s tensor apart; `mass` is the mass's shape, (0, 0) where none was asked."""
-    sizes = [rows, rows, rows * alternatives, rows * alternatives, mass[0] * mass[1]]
-    tokens, confidences, other, other_p, masses, changes = np.split(flat, np.cumsum(sizes))
+def read_choice(
+    flat: np.ndarray,
+    rows: int,
+    alternatives: int,
+    mass: tuple[int, int],
+    has_changes: bool = False,
+) -> Choice:
+    """Take `choose`'s tensor apart, with the scores behind it; `mass` is the mass's shape, (0, 0)
+    where none was asked."""
+    shown = rows * alternatives
+    sizes = [rows, rows, shown, shown, mass[0] * mass[1], rows if has_changes else 0]
+    parts = np.split(flat, np.cumsum(sizes))
+    tokens, confidences, other, other_p, masses, changes, scored = parts
     pairs: list[tuple[tuple[int, float], ...]] = [()] * rows
     if alternatives:
         ids = other.astype(np.int64).reshape(rows, alternatives).tolist()
@@ -104,6 +151,7 @@ def read_choice(flat: np.ndarray, rows: int, alternatives: int, mass: tuple[int,
         pairs,
         _rounded(masses).reshape(mass),
         _rounded(changes).tolist(),
+        _rounded(scored).tolist(),
     )
 
 

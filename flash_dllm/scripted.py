@@ -104,6 +104,8 @@ class ScriptedSession:
         return lambda: [self._answer(self._slots[handle], query) for handle, query in queries]
 
     def _answer(self, slots: dict[int, tuple[int, int]], query: Query) -> Prediction:
+        if query.guidance:
+            raise ValueError("a script has no logits to guide; use cfg_scale=0")
         for token, position, slot in zip(
             query.tokens, query.positions, query.slots, strict=True
         ):
@@ -119,6 +121,15 @@ class ScriptedSession:
             text, confidence = table[state, position]
             tokens.append(script.vocabulary.index(text))
             confidences.append(confidence)
+        scored = len(query.scored)
+        scores = tuple(
+            # all that is not the script's own answer is one other token
+            round(confidence if token == wanted else 1 - confidence, 6)
+            for token, confidence, wanted in zip(
+                tokens[len(tokens) - scored :], confidences[len(tokens) - scored :], query.scored,
+                strict=True,
+            )
+        )
         mass = None
         if query.wants_mass:
             state = self.state(slots, query, query.predict[0])
@@ -129,7 +140,7 @@ class ScriptedSession:
             ((token, confidence),)
             for token, confidence in zip(tokens, confidences, strict=True)
         ]
-        return Prediction(tokens, confidences, alternatives, mass)
+        return Prediction(tokens, confidences, alternatives, mass, scores=scores)
 
     def state(self, slots: dict[int, tuple[int, int]], query: Query, row: int) -> str:
         """What a row sees, as text. Raises ValueError if it sees a position twice or not at all."""

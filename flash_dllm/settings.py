@@ -27,6 +27,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         self.strategy.check(self.config)
+        check_cache(self.strategy, self.cache)
 
     def described(self) -> dict[str, Any]:
         """Names and knobs as plain data: the form of a trace's header and of a preset."""
@@ -35,6 +36,16 @@ class Settings:
             "cache": {"name": self.cache.name, **asdict(self.cache)},
             "config": asdict(self.config),
         }
+
+
+def check_cache(strategy: DecodingStrategy, cache: CachePolicy) -> None:
+    """Raise ValueError, naming the caches that fit, if this one can't do what is asked of it."""
+    if missing := strategy.needs - cache.takes:
+        fitting = [name for name, kind in CACHES.items() if strategy.needs <= kind.takes]
+        raise ValueError(
+            f"strategy {strategy.name} as set needs a cache that takes "
+            f"{', '.join(sorted(missing))}, got {cache.name}; use {' or '.join(fitting)}"
+        )
 
 
 def build(kinds: dict[str, type], what: str, name: str, knobs: dict[str, Any]) -> Any:

@@ -71,6 +71,8 @@ class Growing:
         for position, token in step.accepted:
             text = "" if token in self._ends else self._text_of(token)
             self._texts[position - self._start] = text
+        for position in step.revoked:
+            self._texts[position - self._start] = None
         self._passes += len(step.counted)
         left = self._texts.count(None)
         shown = join_token_texts("·" if text is None else text for text in self._texts)

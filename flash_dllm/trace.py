@@ -95,6 +95,38 @@ class Proposal:
 
 
 @dataclass(frozen=True)
+class Recheck:
+    """A token of an earlier step, judged again with itself left out; the strategy may revoke it.
+
+    position      absolute
+    token         what stands there
+    confidence    its probability given all the others, un-noised, rounded to 6 digits
+    shadow_token  the likeliest token there
+    is_revoked    whether the position is masked again when the step ends
+    """
+
+    position: int
+    token: int
+    confidence: float
+    shadow_token: int
+    is_revoked: bool
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Another state of the text, asked in the same pass.
+
+    filled   (position, token) that it holds more than the text of this step
+    answers  (position, token, confidence) of its masked positions
+    is_kept  whether the text reached this state
+    """
+
+    filled: tuple[tuple[int, int], ...]
+    answers: tuple[tuple[int, int, float], ...]
+    is_kept: bool
+
+
+@dataclass(frozen=True)
 class PassRecord:
     """One forward pass: kind "full" (every position), "draft", "verify", or "audit" (asked for
     the record only: left out of every count).
@@ -135,6 +167,8 @@ class StepTrace:
                     pass, more than the tracked ones; all keys together have mass 1
     decided_mass    mass that all decided positions hold together
     passes          the forward passes of this step; the initial one is step 1's draft
+    rechecks        earlier tokens that were judged again, left to right
+    branches        other states that were asked beside the text, each holding more than the last
     """
 
     index: int
@@ -146,6 +180,13 @@ class StepTrace:
     attention: tuple[tuple[int, float], ...] = ()
     decided_mass: float = 0.0
     passes: tuple[PassRecord, ...] = ()
+    rechecks: tuple[Recheck, ...] = ()
+    branches: tuple[Branch, ...] = ()
+
+    @property
+    def revoked(self) -> tuple[int, ...]:
+        """Positions decided earlier that are masked again when this step ends."""
+        return tuple(recheck.position for recheck in self.rechecks if recheck.is_revoked)
 
     @property
     def counted(self) -> tuple[PassRecord, ...]:
@@ -232,12 +273,24 @@ class DecodeTrace:
         for step in self.steps[:steps]:
             for position, token in step.accepted:
                 canvas[position - self.prompt_length] = token
+            for position in step.revoked:
+                canvas[position - self.prompt_length] = None
         return canvas
 
     @cached_property
     def decided_step(self) -> dict[int, int]:
-        """position → index of the step that committed it."""
-        return {pos: step.index for step in self.steps for pos, _ in step.accepted}
+        """position → index of the step that committed it for good."""
+        steps: dict[int, int] = {}
+        for step in self.steps:
+            steps |= {position: step.index for position, _ in step.accepted}
+            for position in step.revoked:
+                del steps[position]
+        return steps
+
+    @property
+    def revocations(self) -> int:
+        """How many tokens were taken back over the whole run."""
+        return sum(len(step.revoked) for step in self.steps)
 
     @cached_property
     def answer(self) -> tuple[int, ...]:

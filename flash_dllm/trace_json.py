@@ -13,6 +13,7 @@ import os
 from dataclasses import asdict, fields
 from typing import Any, NoReturn
 
+from flash_dllm.caches import CACHES
 from flash_dllm.config import DecodeConfig
 from flash_dllm.files import write_text
 from flash_dllm.json_reader import shown
@@ -76,6 +77,9 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
     for name in ("strategy", "cache", "config"):
         tree[name] = dict(sorted(tree[name].items()))
     for step in tree["steps"]:
+        for name in ("rechecks", "branches"):
+            if not step[name]:
+                del step[name]  # of strategies that ask for no such thing
         for record in step["passes"]:
             if not record["route"]:
                 del record["route"]  # there was no choice
@@ -95,6 +99,7 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
     for part, kind in (
         ("config", DecodeConfig),
         ("strategy", STRATEGIES.get(trace.strategy["name"], DecodeConfig)),
+        ("cache", CACHES.get(trace.cache["name"], DecodeConfig)),
     ):
         for item in fields(kind):
             if item.metadata.get("may_lack") and tree[part].get(item.name) == item.default:

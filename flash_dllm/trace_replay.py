@@ -6,11 +6,12 @@ trace says. So an edited verdict, order, rank or stop reason is found whatever t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 
 from flash_dllm.caches.base import CachePolicy, StepFacts, verify_query
 from flash_dllm.canvas import Canvas
+from flash_dllm.extra_rows import with_extra_rows
 from flash_dllm.layer_cost import counts_of, query_spans, total
 from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
 from flash_dllm.shift import shifted
@@ -40,8 +41,9 @@ def replay(trace: DecodeTrace, settings: Settings) -> list[list[Query]]:
         raise TraceError("holds the mask token", ".model.eos_token_ids")
     model = trace.model
     canvas = Canvas.start(
-        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block
-    )
+        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block,
+        settings.strategy.can_revoke,
+    )  # fmt: skip
     memory = Memory(settings.cache.start(), settings.strategy.start())
     queries = []
     for number, step in enumerate(trace.steps, 1):
@@ -64,7 +66,7 @@ class Memory:
     """What cache policy and strategy keep from step to step."""
 
     cache: object
-    strategy: object
+    carry: object
 
 
 def check_step(
@@ -80,7 +82,7 @@ def check_step(
     strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
-    state = StepState.of(strategy, canvas, number, memory.strategy)
+    state = StepState.of(strategy, canvas, number, memory.carry)
     if step.window != state.window:
         raise TraceError("is not the window of the replayed text", ".window")
     positions = [proposal.position for proposal in step.proposals]
@@ -96,11 +98,11 @@ def check_step(
             raise TraceError("must stand likeliest first", f".proposals[{place}].alternatives")
     check_reading(step, canvas)
     queries = check_passes(step, asks, canvas, cache, model, memory.cache)
-    after = canvas.commit(step.accepted)
+    after = canvas.after(step)
     kept = memory.cache
     if not cache.needs_mass:
         kept = cache.learn(kept, _facts(step, asks, canvas, after, cache))
-    return queries, Memory(kept, decision.memory), after
+    return queries, Memory(kept, decision.carry), after
 
 
 def _facts(
@@ -111,10 +113,13 @@ def _facts(
     written: set[int] = set()
     if isinstance(last := asks[-1], VerifyAsk):
         written.update(position for position, _ in last.decided)
-        if cache.keeps_entries:
+        if cache.promotes:
             written |= {p.position for p in step.proposals if p.verdict is Verdict.VERIFIED}
     unwritten = tuple(position for position in accepted if position not in written)
-    return StepFacts(before, after, accepted, unwritten, None, step.passes[0].kind == "full")
+    was_full = step.passes[0].kind == "full"
+    return StepFacts(
+        before, after, accepted, unwritten, None, was_full, revoked=step.revoked
+    )
 
 
 def redecide(
@@ -134,6 +139,7 @@ def redecide(
             if isinstance(ask, DraftAsk):
                 drafts = [recorded[position] for position in ask.window]
                 answer = _drafts(drafts, strategy.wants_changes)
+                answer = _with_extra_answers(answer, ask, step)
             else:
                 answer = _views([recorded[position] for position, _ in ask.searched], absent)
             ask = generator.send(answer)
@@ -151,6 +157,40 @@ def _drafts(proposals: list[Proposal], wants_changes: bool) -> Prediction:
         [proposal.confidence for proposal in proposals],
         [proposal.alternatives for proposal in proposals],
         changes=changes,
+    )
+
+
+def _with_extra_answers(drafts: Prediction, ask: DraftAsk, step: StepTrace) -> Prediction:
+    """The drafts, and the recorded answers of the shadows and branches of this question."""
+    if tuple(recheck.position for recheck in step.rechecks) != ask.shadows:
+        raise TraceError("must hold what was decided in this block, left to right", ".rechecks")
+    if not ask.guidance:
+        asked = tuple((branch.filled, branch.window) for branch in ask.branches)
+        recorded = tuple(
+            (branch.filled, tuple(position for position, *_ in branch.answers))
+            for branch in step.branches
+        )
+        if recorded != asked:
+            raise TraceError("must hold the states that the last step expected", ".branches")
+    if not step.rechecks and not step.branches:
+        return drafts
+    answers = [answer for branch in step.branches for answer in branch.answers]
+    others = len(step.rechecks) + len(answers)
+    return replace(
+        drafts,
+        tokens=[
+            *drafts.tokens,
+            *(recheck.shadow_token for recheck in step.rechecks),
+            *(token for _, token, _ in answers),
+        ],
+        confidences=[
+            *drafts.confidences,
+            # a shadow's own choice is recorded without how sure it is
+            *[0.0] * len(step.rechecks),
+            *(confidence for *_, confidence in answers),
+        ],
+        alternatives=[*drafts.alternatives, *[()] * others],
+        scores=tuple(recheck.confidence for recheck in step.rechecks),
     )
 
 
@@ -180,6 +220,13 @@ def compare(step: StepTrace, decision: Decision) -> None:
                     f"the rules give {_word(want)}, the file says {_word(got)}",
                     f".proposals[{place}].{item.name}",
                 )
+    for name in ("rechecks", "branches"):
+        ours_, theirs_ = getattr(decision, name), getattr(step, name)
+        for place, (want, got) in enumerate(zip(ours_, theirs_, strict=False)):
+            if want != got:
+                raise TraceError("is not what the rules give", f".{name}[{place}]")
+        if len(ours_) != len(theirs_):
+            raise TraceError(f"must hold {len(ours_)}, got {len(theirs_)}", f".{name}")
     if decision.stop is not step.stop:
         raise TraceError(
             f"the rules give {_word(decision.stop)}, the file says {_word(step.stop)}", ".stop"
@@ -229,7 +276,7 @@ def check_passes(
     for place, (record, ask) in enumerate(zip(step.passes, asks, strict=True)):
         where = f".passes[{place}]"
         possible = {
-            query.kind: shifted(query, canvas, model.mask_token_id, model.shift)
+            query.kind: _all_rows(query, ask, canvas, model)
             for query in _possible(step, ask, canvas, cache, model, memory)
         }
         if record.kind not in possible:
@@ -282,6 +329,14 @@ def check_cost(record: PassRecord, query: Query, n_layers: int) -> None:
         before = last
     if not set(query.positions) <= set(counts_of(record.layers)):
         raise TraceError("leaves out a row of the first layer", ".layers")
+
+
+def _all_rows(query: Query, ask: Ask, canvas: Canvas, model: ModelInfo) -> Query:
+    """The policy's rows and what the loop makes of them."""
+    query = shifted(query, canvas, model.mask_token_id, model.shift)
+    if isinstance(ask, VerifyAsk):
+        return query
+    return with_extra_rows(query, ask, canvas, model.mask_token_id)
 
 
 def _possible(

@@ -15,6 +15,7 @@ from flash_dllm.json_reader import (
     Reader,
     check_keys,
     choice,
+    flag,
     items,
     member,
     number,
@@ -31,10 +32,12 @@ from flash_dllm.settings import Settings
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace import (
     SCHEMA_VERSION,
+    Branch,
     DecodeTrace,
     ModelInfo,
     PassRecord,
     Proposal,
+    Recheck,
     StepTrace,
     StopReason,
     TraceError,
@@ -47,6 +50,7 @@ STATUSES = ("finished", "stopped")
 MAX_VOCAB = 1_000_000
 MAX_PROMPT = 32_768
 MAX_GEN_LENGTH = 4_096
+MAX_BRANCHES = 64
 MAX_WINDOW = MAX_GEN_LENGTH  # prophet asks about every undecided position
 
 
@@ -165,8 +169,23 @@ def step_reader(vocab_size: int, length: int) -> Reader:
         layers=items(triple(position, position, whole(1, MAX_LAYERS)), length),
         compared=COSTS,
     )
+    recheck = record(
+        Recheck,
+        position=position,
+        token=token,
+        confidence=UNIT,
+        shadow_token=token,
+        is_revoked=flag,
+    )
+    branch = record(
+        Branch,
+        filled=items(pair(position, token), MAX_WINDOW),
+        answers=items(triple(position, token, UNIT), MAX_WINDOW),
+        is_kept=flag,
+    )
     return record(
         StepTrace,
+        optional=("rechecks", "branches"),
         index=whole(1, MAX_GEN_LENGTH),
         window=items(position, MAX_WINDOW),
         proposals=items(proposal, MAX_WINDOW),
@@ -176,6 +195,8 @@ def step_reader(vocab_size: int, length: int) -> Reader:
         attention=items(pair(position, UNIT), length),
         decided_mass=UNIT,
         passes=items(forward, 16),
+        rechecks=items(recheck, length),
+        branches=items(branch, MAX_BRANCHES),
     )
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-SLOT, DRAFT_VIEW, MASK_VIEW = 0, 1, 2
+SLOT, DRAFT_VIEW, MASK_VIEW, BRANCH_VIEW = 0, 1, 2, 3
 PAGE = 16  # slots that stand side by side in the cache
 MASK_TILE = 64  # keys that share one entry of `key_mixed_BT`
 TAIL_ROWS = 16  # the part of a 144-row tile beyond its first 128
@@ -91,7 +91,7 @@ class Schedule:
     padded_R     where each row stands in the padded [B * W] layout
     key_slots_BK cache slots of each sequence's keys, padded with its first slot
     key_count_B  how many of them are real
-    row_rank_R, row_view_R     rank of each row; SLOT, DRAFT_VIEW or MASK_VIEW
+    row_rank_R, row_view_R     rank of each row; SLOT, DRAFT_VIEW, MASK_VIEW or BRANCH_VIEW
     key_searched_BK            rank that hides the slot, 0 for most
     key_view_BK, key_rank_BK   what a scratch slot holds, and its rank
     key_row_BK                 the row that writes a scratch slot, -1 for ordinary slots
@@ -168,7 +168,9 @@ class Schedule:
         kind = self.key_view_BK[:, None, :]
         # a mask view in a searched slot is seen like any searched slot
         sees_mask = is_own | ((searched > 0) & ~hidden)
+        sees_branch = (view == BRANCH_VIEW) & (self.key_rank_BK[:, None, :] == rank)
         seen = torch.where(
             kind == SLOT, ~hidden, torch.where(kind == DRAFT_VIEW, sees_draft, sees_mask)
         )
+        seen = torch.where(kind == BRANCH_VIEW, sees_branch, seen)
         return seen & is_key

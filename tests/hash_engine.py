@@ -100,6 +100,9 @@ class HashSession:
             assert 0 <= slot < room, f"slot {slot} is outside the {room} slots of this sequence"
             slots[slot] = (position, token)
         seen = [self.seen(slots, query, row) for row in query.predict]
+        if query.guidance:  # an answer depends on what both rows of its pair see
+            half = len(seen) // 2
+            seen = [own + other for own, other in zip(seen[:half], seen[half:], strict=True)]
         pairs = [
             self._engine.prediction(state, position)
             for state, position in zip(seen, query.targets, strict=True)
@@ -109,6 +112,15 @@ class HashSession:
             [confidence for _, confidence in pairs],
             [self._alternatives(*pair) for pair in pairs],
             Mass.of(self._mass(seen[0]), query.decided, query.top) if query.wants_mass else None,
+            scores=self._scores(query, pairs),
+        )
+
+    def _scores(self, query: Query, pairs: list[tuple[int, float]]) -> tuple[float, ...]:
+        """The answer's confidence where it is the scored token, else a share of the rest."""
+        last = pairs[len(pairs) - len(query.scored) :]
+        return tuple(
+            c if token == wanted else round(min(c, 1 - c) / 2, 6)
+            for (token, c), wanted in zip(last, query.scored, strict=True)
         )
 
     def _alternatives(self, token: int, confidence: float) -> tuple[tuple[int, float], ...]:

@@ -150,7 +150,7 @@ def test_token_texts_never_act_as_markup_in_a_figure():
 
 def test_every_verdict_has_a_state_with_a_second_cue():
     assert set(theme.STATE_OF) == set(Verdict)
-    assert [state.code for state in theme.STATES] == list(range(10))
+    assert [state.code for state in theme.STATES] == list(range(11))
     committed = [s for v, s in theme.STATE_OF.items() if v in ("CONFIDENT", "VERIFIED", "FORCED")]
     assert len({state.mark for state in committed}) == len(committed)
 

@@ -60,6 +60,7 @@ PLAIN = {
     "flash_dllm/files.py",
     "flash_dllm/trace_replay.py", "flash_dllm/json_reader.py", "flash_dllm/rejudge.py",
     "flash_dllm/query.py", "flash_dllm/shift.py", "flash_dllm/acceptance.py",
+    "flash_dllm/extra_rows.py",
     "flash_dllm/canvas.py", "flash_dllm/tracking.py", "flash_dllm/config.py",
     "flash_dllm/settings.py", "flash_dllm/pass_sizes.py", "flash_dllm/peers.py",
     "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/scripted.py",

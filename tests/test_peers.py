@@ -18,6 +18,7 @@ from flash_dllm.decoder import decode
 from flash_dllm.peers import PEERS, table
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import Confidence, Factor, FlashVerify, Greedy, Llada, Prophet
+from flash_dllm.trace import Verdict
 from flash_dllm.trace_json import from_json, to_json
 from tests.random_model import MASK, plain_logits
 
@@ -332,3 +333,45 @@ def test_the_released_preset_has_the_numbers_of_its_scripts():
     assert (built.strategy.search_size, built.strategy.acceptance) == (8, "joint")
     assert built.strategy.mask_views == "shared"
     assert (built.cache.track_size, built.cache.verify_rows) == (64, None)
+    assert (built.cache.verify_first, built.cache.verify_writes) == ("recent", False)
+
+
+def test_the_released_preset_keeps_to_its_windows_rows_and_rules(engine):
+    """The authors' loop, read off a run of the preset: 64 queried, 16 of them decide, 8 searched by
+    falling confidence, 32 verify rows filled up with the last decided tokens, the running product
+    against γ, one full pass, nothing committed behind an end token."""
+    settings = from_preset(PEERS["flash_dllm_official"].settings, {"gen_length": 96})
+    strategy = replace(settings.strategy, epsilon=0.3, gamma=0.05)
+    trace = decode(engine, PROMPT, strategy, settings.cache, settings.config)
+    assert [p.kind for s in trace.steps for p in s.passes].count("full") == 1
+    undecided, decided_in, searched_steps = list(range(START, START + 96)), {}, 0
+    for step in trace.steps:
+        assert list(step.window) == undecided[:64]
+        judged = [p for p in step.proposals if p.rank is not None]
+        ends = [p for p in decided_in if trace.canvas_at(96)[p - START] in (0, 4)]
+        assert {p.position for p in judged} <= set(undecided[:16])
+        assert all(p.position < min(ends, default=START + 96) for p in judged)
+        searched = [p for p in judged if p.rank]
+        assert len(searched) <= 8
+        assert [p.confidence for p in searched] == sorted(p.confidence for p in searched)[::-1]
+        product, kept = 1.0, []
+        for p in searched:
+            product *= p.verify_confidence
+            if p.verify_token != p.draft_token or product < 0.05:
+                break
+            kept.append(p.position)
+        assert [p.position for p in searched if p.verdict is Verdict.VERIFIED] == kept
+        if searched:
+            searched_steps += 1
+            own = len(judged) - len(searched)
+            room = max(0, 32 - own - 2 * len(searched))
+            assert step.passes[1].rows == own + 2 * len(searched) + min(room, len(step.tracked))
+            # the last step's tokens come first; then mass decides
+            last = [p for p, number in decided_in.items() if number == step.index - 1]
+            assert set(step.verify_tracked) >= set(last) or len(last) > room
+        # nothing was written by the last verify pass: what it decided is read again, all of it
+        assert set(step.tracked) >= {p for p, n in decided_in.items() if n == step.index - 1}
+        assert len(step.tracked) <= 64
+        decided_in |= {position: step.index for position, _ in step.accepted}
+        undecided = [p for p in undecided if p not in decided_in]
+    assert searched_steps > 3 and trace.verified > 0

@@ -189,3 +189,49 @@ def test_tensor_visibility_equals_the_plain_rule_for_ragged_batches():
                 keys = range(len(slots)) if dense is None else dense[number, row].nonzero()[:, 0]
                 seen = sorted(int(slots[key]) - 64 * handle for key in keys)
                 assert seen == sorted(visible_slots(query, row))
+
+
+@pytest.mark.parametrize("shares_masks", [False, True])
+def test_a_verify_pass_without_writes_answers_the_same_and_leaves_the_cache_alone(
+    engine, canvas, shares_masks
+):
+    """What it computes of T and D is seen by all its rows and kept nowhere."""
+    ask = VerifyAsk(DECIDED, SEARCHED, shares_masks=shares_masks)
+    answers, entries = [], []
+    for writes in (True, False):
+        session = engine.open(SessionRequest(1, canvas.length, max_views=24))
+        handle = session.admit(canvas.length, seed=0)
+        logits_of(engine, session, handle, full_query(canvas, canvas.window(), MASK))
+        slots = session.cache.table[handle, : canvas.length]
+        before = session.cache.keys[:, slots].clone()
+        query = verify_query(canvas, TRACKED, Role.TRACKED, ask, MASK, writes)
+        answers.append(logits_of(engine, session, handle, query))
+        moved = (session.cache.keys[:, slots] != before).flatten(2).any(2).any(0)
+        entries.append(set(moved.nonzero()[:, 0].tolist()))
+    assert (answers[0] - answers[1]).abs().max() < 1e-12
+    # a shared mask view stands in its position's slot, which the next draft pass reads again
+    shared = {position for position, _ in SEARCHED} if shares_masks else set()
+    assert entries[0] >= {*TRACKED[1:], *(position for position, _ in DECIDED)}
+    assert entries[1] == shared
+
+
+def test_the_tensor_form_of_copies_equals_the_plain_rule(canvas):
+    for shares_masks in (False, True):
+        ask = VerifyAsk(DECIDED, SEARCHED, shares_masks=shares_masks)
+        query = verify_query(canvas, TRACKED, Role.TRACKED, ask, MASK, writes=False)
+        table = torch.arange(64).view(1, 64)
+        schedule = pack([(0, query)], table, torch.device("cpu")).schedule
+        for row in range(query.rows):
+            seen = schedule.visible_BWK[0, row].nonzero()[:, 0].tolist()
+            assert seen == sorted(visible_slots(query, row))
+            place = dict(zip(query.slots, query.positions, strict=True))
+            places = [place.get(slot, slot) for slot in seen]
+            assert sorted(places) == list(range(canvas.length))  # each position once
+            code = int(schedule.row_code_R[row])
+            first, until = schedule.key_from_BK[0], schedule.key_until_BK[0]
+            count = int(schedule.key_count_B[0])
+            fast = [
+                key for key in range(count)
+                if first[key] <= code < until[key] or key == query.slots[row]
+            ]
+            assert fast == seen

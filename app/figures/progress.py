@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import theme
-from app.theme import STATE_OF
+from app.theme import REVOKED, STATE_OF
 from flash_dllm.trace import COMMITTED, DecodeTrace, Verdict
 
 TITLE = "Tokens written per step"
@@ -14,19 +14,22 @@ KINDS = (Verdict.CONFIDENT, Verdict.VERIFIED, Verdict.CORRECTED, Verdict.FORCED)
 
 
 def table(trace: DecodeTrace) -> pd.DataFrame:
-    """One row per step: a count for each committing verdict, and the passes up to and with it."""
+    """One row per step: a count for each committing verdict, how many earlier tokens it took back,
+    and the passes up to and with it."""
     rows = []
     passes = 0
     for step in trace.steps:
         passes += len(step.counted)
         verdicts = [p.verdict for p in step.proposals if p.verdict in COMMITTED]
-        rows.append((step.index, *(verdicts.count(kind) for kind in KINDS), passes))
-    names = ["step", *(kind.lower() for kind in KINDS), "passes"]
+        counts = (verdicts.count(kind) for kind in KINDS)
+        rows.append((step.index, *counts, len(step.revoked), passes))
+    names = ["step", *(kind.lower() for kind in KINDS), "revoked", "passes"]
     return pd.DataFrame(rows, columns=names)
 
 
 def figure(trace: DecodeTrace, is_dark: bool = False) -> go.Figure:
-    """Stacked bars, and a line for the passes so far (right axis)."""
+    """Stacked bars (what was taken back: below zero), and a line for the passes so far (right
+    axis)."""
     layout = theme.layout(is_dark)
     counts = table(trace)
     bars = [
@@ -39,6 +42,16 @@ def figure(trace: DecodeTrace, is_dark: bool = False) -> go.Figure:
         }
         for kind in KINDS
     ]
+    if trace.revocations:
+        bars.append(
+            {
+                "type": "bar",
+                "x": list(counts.step),
+                "y": list(-counts.revoked),
+                "name": REVOKED.label,
+                "marker": {"color": REVOKED.cell[is_dark]},
+            }
+        )
     line = {
         "type": "scatter",
         "mode": "lines",

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 
 from app import theme
 from app.sentences import number, step_sentence, texts_of
-from app.theme import COMMITTED, MASKED, STATE_OF, STATES
+from app.theme import COMMITTED, MASKED, REVOKED, STATE_OF, STATES
 from app.token_text import label
 from app.views import telling_step
 from flash_dllm.trace import DecodeTrace, Verdict
@@ -45,7 +45,8 @@ def table(trace: DecodeTrace) -> pd.DataFrame:
             position = trace.prompt_length + offset
             held = mass.get(position, 0.0) if position in step.tracked else 0.0
             if position in written:
-                facts = (COMMITTED.key, *written[position])
+                state = REVOKED if position in step.revoked else COMMITTED
+                facts = (state.key, *written[position])
             elif (p := proposals.get(position)) is not None:
                 is_other = p.verdict is Verdict.CORRECTED and p.verify_token is not None
                 token = p.verify_token if is_other else p.draft_token
@@ -61,6 +62,8 @@ def table(trace: DecodeTrace) -> pd.DataFrame:
         for position, token in step.accepted:
             p = proposals[position]
             written[position] = (text_of(token), p.confidence, p.verify_confidence)
+        for position in step.revoked:
+            del written[position]
     names = ["step", "position", "state", "token", "confidence", "verify_confidence", "mass"]
     frame = pd.DataFrame(rows, columns=names)
     return frame.astype({"confidence": float, "verify_confidence": float, "mass": float})

@@ -6,7 +6,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from app import theme
-from app.theme import COMMITTED, MASKED, STATE_OF, STATES
+from app.theme import COMMITTED, MASKED, REVOKED, STATE_OF, STATES
 from flash_dllm.trace import DecodeTrace
 
 TITLE = "The whole run"
@@ -20,9 +20,13 @@ def table(trace: DecodeTrace) -> pd.DataFrame:
         shown = list(row)
         for p in step.proposals:
             shown[p.position - trace.prompt_length] = STATE_OF[p.verdict].key
+        for position in step.revoked:
+            shown[position - trace.prompt_length] = REVOKED.key
         rows[step.index] = shown
         for position, _ in step.accepted:
             row[position - trace.prompt_length] = COMMITTED.key
+        for position in step.revoked:
+            row[position - trace.prompt_length] = MASKED.key
     return pd.DataFrame.from_dict(
         rows, orient="index", columns=list(range(trace.gen_length))
     ).rename_axis("step")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from flash_dllm.canvas import Canvas
+from flash_dllm.config import DecodeConfig
 from flash_dllm.layer_plan import LayerReport
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
@@ -23,6 +24,7 @@ class StepFacts:
     mass      attention mass of the draft pass, or None if it was not asked
     was_full  whether the draft pass read every position
     layers    what each layer of the draft pass did, if it had a plan and this is no replay
+    revoked   positions decided before that are masked again; their entries still hold a token
     """
 
     before: Canvas
@@ -32,6 +34,7 @@ class StepFacts:
     mass: Mass | None
     was_full: bool
     layers: tuple[LayerReport, ...] = ()
+    revoked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -39,18 +42,35 @@ class CachePolicy(ABC):
     """A policy's dataclass fields are its knobs; its state per sequence is an immutable memory."""
 
     name: ClassVar[str]
-    keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion pays
+    keeps_entries: ClassVar[bool]  # whether entries outlive the step, so promotion may pay
     # whether what is read next depends on attention, which a trace does not hold in full; if not,
     # a trace's passes are replayed exactly
     needs_mass: ClassVar[bool] = False
     # whether its draft passes have a plan: only engines that go layer by layer can answer them
     by_layer: ClassVar[bool] = False
     fits: ClassVar[frozenset[str]] = frozenset({"bidirectional"})  # kinds of attention
+    # what it stands beyond drafts and verify passes: "revocation" (decided positions are masked
+    # again), "branches" (states of the block side by side, exact only if a pass changes no entry
+    # that a later one reads), "guidance" (the prompt as masks: entries can't be shared)
+    takes: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def promotes(self) -> bool:
+        """Whether an accepted draft view's entry is copied to its position's slot."""
+        return self.keeps_entries
 
     @property
     def mass_layers(self) -> tuple[int, int] | None:
         """First and last layer whose attention mass the policy wants, or None for all."""
         return None
+
+    def max_copies(self, config: DecodeConfig) -> int:
+        """Scratch slots that a verify pass needs beside those of its views."""
+        return 0
+
+    def branch_rows(self, config: DecodeConfig, length: int) -> int:
+        """Most rows that one branch adds to a pass over `length` positions."""
+        return length
 
     @abstractmethod
     def start(self) -> object:
@@ -136,21 +156,30 @@ def verify_query(
     role: Role,
     ask: VerifyAsk,
     mask_token_id: int,
+    writes: bool = True,
 ) -> Query:
     """Rows of a verify pass: re-read positions, D, draft views, mask views (docs/decisions.md).
 
     Only the re-read positions and D write to their own slots; all views write to scratch slots,
     so that a rejected draft never touches the cache. Shared mask views write to their positions'
     slots; the next draft pass reads those that stay undecided again, before anyone sees them.
+
+    Without `writes` the re-read positions and D go to scratch slots as well: as copies of rank 1,
+    which hide their own slots from all rows, before the searched ones, whose ranks start at 2.
     """
     reread = () if ask.is_dry else reread
     own = [*reread, *(position for position, _ in ask.decided)]
     searched = [position for position, _ in ask.searched]
     length, count = canvas.horizon, len(searched)
-    ranks = list(range(1, count + 1))
+    first = 0 if writes else 1
+    ranks = list(range(first + 1, first + count + 1))
     rows = len(own) + 2 * count
-    scratch = range(length, length + 2 * count)
+    copies = 0 if writes else len(own)
+    scratch = range(length + copies, length + copies + 2 * count)
     mask_slots = searched if ask.shares_masks else scratch[count:]
+    if not writes:
+        role = Role.TRACKED_COPY
+    decided_role = Role.DECIDED if writes else Role.DECIDED_COPY
     return Query(
         "audit" if ask.is_dry else "verify",
         length,
@@ -161,15 +190,19 @@ def verify_query(
             *[mask_token_id] * count,
         ],
         positions=[*own, *searched, *searched],
-        slots=[*own, *scratch[:count], *mask_slots],
+        slots=[*(own if writes else range(length, length + copies)), *scratch[:count],
+               *mask_slots],
         roles=[
             *[int(role)] * len(reread),
-            *[int(Role.DECIDED)] * len(ask.decided),
+            *[int(decided_role)] * len(ask.decided),
             *[int(Role.DRAFT_VIEW)] * count,
             *[int(Role.MASK_VIEW)] * count,
         ],
-        ranks=[*[0] * len(own), *ranks, *ranks],
+        ranks=[*[first] * len(own), *ranks, *ranks],
         predict=list(range(rows - count, rows)),
-        searched=dict(zip(searched, ranks, strict=True)),
+        searched={
+            **dict.fromkeys(own[:copies], 1),
+            **dict(zip(searched, ranks, strict=True)),
+        },
         block_size=canvas.causal_block,
     )

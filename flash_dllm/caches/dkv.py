@@ -91,6 +91,7 @@ class DelayedDecodeCache(DelayedCache):
     """
 
     name: ClassVar[str] = "dkv"
+    takes: ClassVar[frozenset[str]] = frozenset({"revocation"})
 
     reload_steps: int = field(default=8, metadata=_RELOAD)
 

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from flash_dllm.caches.base import CachePolicy, StepFacts, full_query, rows_query, verify_query
 from flash_dllm.canvas import Canvas
+from flash_dllm.config import DecodeConfig
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
 
@@ -20,6 +21,7 @@ class BlockwiseCache(CachePolicy):
     """The memory is where the block starts that the last full pass was made for, or None."""
 
     keeps_entries: ClassVar[bool] = False
+    takes: ClassVar[frozenset[str]] = frozenset({"revocation", "branches"})
 
     def start(self) -> int | None:
         return None
@@ -61,6 +63,10 @@ class PrefixCache(BlockwiseCache):
 
     name: ClassVar[str] = "prefix"
 
+    def branch_rows(self, config: DecodeConfig, length: int) -> int:
+        # a shifted model also reads the row before the block
+        return 1 + config.gen_length
+
     def _read(self, canvas: Canvas) -> range:
         return range(canvas.block[0], canvas.length)
 
@@ -70,6 +76,9 @@ class DualCache(BlockwiseCache):
     """Before and behind the block: frozen. The block: read in every pass."""
 
     name: ClassVar[str] = "dual"
+
+    def branch_rows(self, config: DecodeConfig, length: int) -> int:
+        return 1 + config.block
 
     def _read(self, canvas: Canvas) -> range:
         return range(*canvas.block)

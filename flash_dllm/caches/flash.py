@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from flash_dllm.caches.base import CachePolicy, StepFacts, full_query, verify_query
 from flash_dllm.canvas import Canvas
-from flash_dllm.config import check_ranges
+from flash_dllm.config import DecodeConfig, check_ranges
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 from flash_dllm.tracking import cosine, next_tracked
 
@@ -36,6 +36,7 @@ class FlashCache(CachePolicy):
     name: ClassVar[str] = "flash"
     keeps_entries: ClassVar[bool] = True
     needs_mass: ClassVar[bool] = True
+    takes: ClassVar[frozenset[str]] = frozenset({"revocation"})
 
     track_size: int = field(
         default=32,
@@ -60,6 +61,20 @@ class FlashCache(CachePolicy):
         metadata={"help": "first and last layer whose attention is averaged; none means all"},
     )
 
+    verify_first: str = field(
+        default="mass",
+        metadata={"choices": ("mass", "recent"), "may_lack": True,
+                  "help": "which tracked tokens the verify pass reads again where its rows do not "
+                  "suffice: those with most mass, or the last decided ones (as in the authors' "
+                  "code)"},
+    )
+
+    verify_writes: bool = field(
+        default=True,
+        metadata={"may_lack": True, "help": "keep what the verify pass computes of decided tokens; "
+                  "off as in the authors' code: the next draft pass reads them again"},
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.track_layers is not None:
@@ -68,6 +83,15 @@ class FlashCache(CachePolicy):
             if not is_pair or not 0 <= layers[0] <= layers[1]:
                 raise ValueError(f"track_layers must be two rising layer numbers, got {layers!r}")
             object.__setattr__(self, "track_layers", tuple(layers))  # JSON gives a list
+
+    @property
+    def promotes(self) -> bool:
+        return self.verify_writes
+
+    def max_copies(self, config: DecodeConfig) -> int:
+        if self.verify_writes:
+            return 0
+        return (self.verify_rows or 2 * config.decide) + config.decide
 
     @property
     def mass_layers(self) -> tuple[int, int] | None:
@@ -120,15 +144,22 @@ class FlashCache(CachePolicy):
             # T is chosen by it, so that refreshing every step is the same as no cache
             top = tuple(position for position, _ in mass.top)
             tracked = next_tracked(top, (), (), mass.values, self.track_size)
-        ranked = sorted(tracked, key=lambda position: (-mass.values[position], position))
+        # tracked tokens stand by preference: the last decided ones, then those with most mass
+        ranked = list(tracked)
+        if self.verify_first == "mass":
+            ranked.sort(key=lambda position: (-mass.values[position], position))
         reread = tuple(ranked[: max(0, room)])
-        return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id)
+        writes = self.verify_writes or ask.is_dry
+        return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id, writes)
 
     def learn(self, memory: FlashMemory, facts: StepFacts) -> FlashMemory:
         assert facts.mass is not None, "this policy asks every draft pass for its mass"
         mass = facts.mass.values
         # of the positions that were decided before, those with most mass are enough
-        candidates = (*(position for position, _ in facts.mass.top), *facts.accepted)
+        gone = set(facts.revoked)
+        candidates = (
+            *(position for position, _ in facts.mass.top if position not in gone), *facts.accepted
+        )
         tracked = next_tracked(
             candidates, facts.accepted, facts.unwritten, mass, self.track_size
         )

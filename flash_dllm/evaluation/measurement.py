@@ -174,7 +174,11 @@ def finished(
     # neighbours of equal length leave few padded keys
     order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number]))
     ends = engine.info.eos_token_ids
-    canvases = [Canvas.start(prompts[number], settings.config, ends) for number in order]
+    can_revoke = settings.strategy.can_revoke
+    canvases = [
+        Canvas.start(prompts[number], settings.config, ends, is_revocable=can_revoke)
+        for number in order
+    ]
     steps: list[list[StepTrace]] = [[] for _ in order]
     for place, step in decode_batch_steps(
         engine,
@@ -184,7 +188,7 @@ def finished(
         settings.config,
         batch_size,
     ):
-        canvases[place] = canvases[place].commit(step.accepted)
+        canvases[place] = canvases[place].after(step)
         steps[place].append(watch(step))
         if canvases[place].is_finished:
             yield order[place], steps[place]
@@ -277,7 +281,7 @@ def versions() -> dict[str, str]:
 def slim(step: StepTrace) -> StepTrace:
     """The step without what the counts do not need: memory for hundreds of items."""
     committed = tuple(p for p in step.proposals if p.verdict in COMMITTED)
-    return replace(step, proposals=committed, attention=(), window=())
+    return replace(step, proposals=committed, attention=(), window=(), branches=())
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class Adaptive(DecodingStrategy):
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         draft = yield from ask_draft(state)
         count = draft.decidable
-        memory = self._moved(state.memory, draft)
+        memory = self._moved(state.carry, draft)
         ranked = by_confidence(draft.positions[:count], draft.confidences[:count])
         sure = {
             i for i in ranked if draft.confidences[i] >= self._threshold(memory, draft.positions[i])
@@ -96,7 +96,7 @@ class Adaptive(DecodingStrategy):
         kept = set(chosen)
         waiting = [i for i in ranked if i not in kept]
         left = draft.waiting([*waiting, *range(count, len(draft.positions))])
-        return Decision(tuple(proposals), StopReason.NO_SEARCH, left, memory)
+        return Decision(tuple(proposals), StopReason.NO_SEARCH, left, carry=memory)
 
     def _moved(self, memory: object, draft: Draft) -> float | Mapping[int, float]:
         """The thresholds after this step's answers."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
-from flash_dllm.trace import Proposal, StopReason
+from flash_dllm.trace import Branch, Proposal, Recheck, StopReason
 
 Ask = DraftAsk | VerifyAsk
 
@@ -19,38 +19,48 @@ Ask = DraftAsk | VerifyAsk
 @dataclass(frozen=True)
 class StepState:
     """What a strategy may look at: the text so far, the number of the step (from 1), the positions
-    it asks about, those of them that may be committed, and what the last step kept."""
+    it asks about, those of them that may be committed, and what its last step left it."""
 
     canvas: Canvas
     index: int
     window: tuple[int, ...]
     decidable: tuple[int, ...]
-    memory: object = None
+    carry: object = None
 
     @classmethod
     def of(
-        cls, strategy: DecodingStrategy, canvas: Canvas, index: int, memory: object = None
+        cls, strategy: DecodingStrategy, canvas: Canvas, index: int, carry: object = None
     ) -> StepState:
         """The state that this strategy decides step `index` from."""
         window = strategy.window(canvas)
         asked = set(window)
         decidable = tuple(position for position in canvas.decidable() if position in asked)
-        return cls(canvas, index, window, decidable, memory)
+        return cls(canvas, index, window, decidable, carry)
 
 
 @dataclass(frozen=True)
 class Decision:
     """judged: the proposals of what was decided or searched, in acceptance order; stop: why
-    acceptance ended; waiting: makes the proposals of the window's other positions; memory: what
-    the next step's state holds.
+    acceptance ended; waiting: makes the proposals of the window's other positions.
 
     Those commit nothing, so they are made after the next pass was launched.
+
+    rechecks  earlier tokens that were judged again; those revoked are masked after the commit
+    branches  other states that were asked, for the record
+    carry     what the next step is given as `StepState.carry`; it must follow from the answers
     """
 
     judged: tuple[Proposal, ...]
     stop: StopReason
     waiting: Callable[[], Iterable[Proposal]] = tuple
-    memory: object = None
+    rechecks: tuple[Recheck, ...] = ()
+    branches: tuple[Branch, ...] = ()
+    carry: object = None
+
+    @property
+    def revoked(self) -> tuple[int, ...]:
+        """Positions to mask again."""
+        return tuple(recheck.position for recheck in self.rechecks if recheck.is_revoked)
 
     @cached_property
     def proposals(self) -> tuple[Proposal, ...]:
@@ -72,9 +82,10 @@ class DecodingStrategy(ABC):
     name: ClassVar[str]
     # whether it asks how far token probabilities have moved since the last draft pass
     wants_changes: ClassVar[bool] = False
+    can_revoke: ClassVar[bool] = False  # whether it may take tokens of the current block back
 
     def start(self) -> object:
-        """What the first step's state holds; most strategies keep nothing."""
+        """What the first step's `carry` is; most strategies keep nothing."""
         return None
 
     @abstractmethod
@@ -91,10 +102,25 @@ class DecodingStrategy(ABC):
         return None
 
     @property
+    def fits_causal(self) -> bool:
+        """Whether its questions can be asked of block-causal models."""
+        return self.max_branches == 0 and not self.can_revoke
+
+    @property
     def fits_shift(self) -> bool:
         """Whether its questions can be asked of models whose row at p answers p + 1."""
         return True
 
-    def max_views(self, window_size: int) -> int:
-        """Scratch slots that a verify pass may need; 0 for strategies that never verify."""
+    @property
+    def needs(self) -> frozenset[str]:
+        """What it asks of a cache beyond drafts and verify passes (`CachePolicy.takes`)."""
+        return frozenset({"revocation"}) if self.can_revoke else frozenset()
+
+    def max_views(self, config: DecodeConfig) -> int:
+        """Scratch slots that a pass may need, those of branches aside."""
+        return 0
+
+    @property
+    def max_branches(self) -> int:
+        """Most branches (`query.BranchAsk`) of one pass."""
         return 0

@@ -59,7 +59,11 @@ class Draft:
 
 def ask_draft(state: StepState) -> Generator[Ask, Prediction, Draft]:
     """Ask for the window. The decidable positions come first in the result."""
-    answer = yield DraftAsk(state.window)
+    return draft_of(state, (yield DraftAsk(state.window)))
+
+
+def draft_of(state: StepState, answer: Prediction) -> Draft:
+    """The draft in an answer that starts with the window's, the decidable positions first."""
     chosen = set(state.decidable)
     indices = [i for i, p in enumerate(state.window) if p in chosen]
     indices += [i for i, p in enumerate(state.window) if p not in chosen]

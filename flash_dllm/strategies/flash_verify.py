@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from flash_dllm.acceptance import ACCEPTANCES, ORDERS, judge, search_order, split
-from flash_dllm.config import check_ranges
+from flash_dllm.config import DecodeConfig, check_ranges
 from flash_dllm.query import Prediction, VerifyAsk
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
 from flash_dllm.strategies.confidence import EPSILON, decided_proposals
@@ -74,10 +74,10 @@ class FlashVerify(DecodingStrategy):
     def fits_shift(self) -> bool:
         return self.mask_views == "isolated"
 
-    def max_views(self, window_size: int) -> int:
+    def max_views(self, config: DecodeConfig) -> int:
         if self.search_size is None or self.audit:  # an audit asks for the whole window's views
-            return 2 * window_size
-        return 2 * min(self.search_size, window_size)
+            return 2 * config.window_size
+        return 2 * min(self.search_size, config.window_size)
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         draft = yield from ask_draft(state)

@@ -10,9 +10,9 @@ from typing import ClassVar
 from flash_dllm.acceptance import by_confidence, quota
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig, check_ranges
-from flash_dllm.query import Prediction
+from flash_dllm.query import BranchAsk, DraftAsk, Prediction
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.strategies.draft import ask_draft
+from flash_dllm.strategies.draft import draft_of
 from flash_dllm.trace import StopReason, Verdict
 
 REMASKINGS = ("low_confidence", "random")
@@ -35,8 +35,10 @@ class Llada(DecodingStrategy):
     A block of m positions takes S = steps / blocks steps; the i-th commits m // S tokens and one
     more while i ≤ m % S. With `window_size = block_length` and cache `none` this is `generate` of
     LLaDA's repository (arXiv 2502.09992); its temperature is `config.temperature`, except that the
-    noise is drawn once per position, not once per step (docs/decisions.md, Temperature). Guidance
-    (`cfg_scale`) is left out.
+    noise is drawn once per position, not once per step (docs/decisions.md, Temperature).
+
+    With `cfg_scale` s every pass reads the text twice, the second time with all tokens of the
+    prompt masked, and answers u + (s + 1)(c − u) from the two logits. It needs cache `none`.
     """
 
     name: ClassVar[str] = "llada"
@@ -57,6 +59,12 @@ class Llada(DecodingStrategy):
                   "about the positions that come next"},
     )
 
+    cfg_scale: float = field(
+        default=0.0,
+        metadata={"symbol": "s", "low": 0.0, "high": 100.0, "may_lack": True,
+                  "help": "classifier-free guidance by a text whose prompt is masked; 0 is none"},
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.ask == "next" and self.remasking != "random":
@@ -72,6 +80,14 @@ class Llada(DecodingStrategy):
                 f"({config.gen_length}), got {self.steps}"
             )
 
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"guidance"}) if self.cfg_scale else frozenset()
+
+    @property
+    def max_branches(self) -> int:
+        return 1 if self.cfg_scale else 0
+
     def window(self, canvas: Canvas) -> tuple[int, ...]:
         if self.ask == "window":
             return canvas.window()
@@ -81,7 +97,11 @@ class Llada(DecodingStrategy):
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         canvas = state.canvas
-        draft = yield from ask_draft(state)
+        ask = DraftAsk(state.window)
+        if self.cfg_scale:
+            unconditional = BranchAsk((), state.window, masks_prompt=True)
+            ask = DraftAsk(state.window, branches=(unconditional,), guidance=self.cfg_scale)
+        draft = draft_of(state, (yield ask))
         count = draft.decidable
         eligible, ranks = draft.positions[:count], draft.confidences[:count]
         if self.remasking == "random":
