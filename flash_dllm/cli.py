@@ -98,6 +98,8 @@ def add_decoder_options(cli: argparse.ArgumentParser) -> None:
     add("--length", type=int, metavar="N", help="answer positions")
     add("--set", action="append", default=[], metavar="KNOB=VALUE", type=key_and_value,
         help="any other knob of strategy, cache or config; may be repeated")  # fmt: skip
+    add("--guide", metavar="NAME", help="causal model that strategy guided asks: folder or hub "
+        "name (default: the embedded guide)")  # fmt: skip
     add("--impl", default="auto", choices=("auto", "torch", "triton"))
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
@@ -250,6 +252,7 @@ def decode_and_report(options: argparse.Namespace, ranks: Ranks | None) -> int:
     engine = load_model(
         options.model, options.impl, options.device, options.dtype, not options.no_graphs,
         options.quantize, dict(options.override), options.revision, options.offline, say, ranks,
+        options.guide,
     )  # fmt: skip
     if ranks is None:
         leave_one_core()

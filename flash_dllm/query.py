@@ -56,6 +56,19 @@ class VerifyAsk:
     shares_masks: bool = False
 
 
+@dataclass(frozen=True)
+class GuideAsk:
+    """A strategy asks its guide, an autoregressive model: how likely is each of these drafts,
+    given everything before it?
+
+    drafts  (position, token) at the text's first undecided positions, left to right, no gap
+    scored  how many of them, the last ones, are asked about; the others were asked before
+    """
+
+    drafts: tuple[tuple[int, int], ...]
+    scored: int
+
+
 @dataclass
 class Query:
     """Rows of one pass for one sequence.
@@ -72,6 +85,7 @@ class Query:
     wants_mass whether the attention mass of the predicted rows is wanted; if so,
     decided    one byte per position, 1 where the text is decided, and
     top        how many decided positions are wanted by falling mass
+    scored     of a guide: the token at each predicted row's target whose probability is wanted
     """
 
     kind: str
@@ -89,6 +103,7 @@ class Query:
     block_size: int | None = None
     shift: int = 0
     replaced: dict[int, int] = field(default_factory=dict)
+    scored: list[int] = field(default_factory=list)
 
     def add(self, token: int, position: int, slot: int, role: Role, rank: int = 0) -> None:
         """Append one row."""
@@ -157,6 +172,7 @@ class Prediction:
     mass     attention mass, or None when it was not asked
     seconds  wall time of the launch
     route    how the pass was launched and projected, for the record (see `PassRecord`)
+    scores   of a guide: (probability, rank) of each token that `Query.scored` names
     """
 
     tokens: list[int]
@@ -165,6 +181,7 @@ class Prediction:
     mass: Mass | None = None
     seconds: float = 0.0
     route: str = ""
+    scores: Sequence[tuple[float, int]] = ()
 
 
 def block_end(position: int, block_size: int) -> int:

@@ -79,10 +79,17 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
         for record in step["passes"]:
             if not record["route"]:
                 del record["route"]  # there was no choice
+        for name in ("guide_scores", "guide_passes"):
+            if not step[name]:
+                del step[name]  # there was no guide
+        for record in step.get("guide_passes", ()):
+            del record["route"]  # a guide's passes have no choice
     for name, usual in (("shift", 0), ("causal_block", None)):
         # written for the models that need it: other files stay what they were
         if tree["model"][name] == usual:
             del tree["model"][name]
+    if tree["guide"] is None:
+        del tree["guide"]
     if not tree["prompt_format"]:
         del tree["prompt_format"]
     for part, kind in (

@@ -5,9 +5,10 @@ from flash_dllm.strategies.confidence import Confidence
 from flash_dllm.strategies.factor import Factor
 from flash_dllm.strategies.flash_verify import FlashVerify
 from flash_dllm.strategies.greedy import Greedy
+from flash_dllm.strategies.guided import Guided
 from flash_dllm.strategies.llada import Llada
 from flash_dllm.strategies.prophet import Prophet
 
 STRATEGIES: dict[str, type[DecodingStrategy]] = {
-    kind.name: kind for kind in (FlashVerify, Confidence, Greedy, Factor, Llada, Prophet)
+    kind.name: kind for kind in (FlashVerify, Confidence, Greedy, Factor, Llada, Prophet, Guided)
 }

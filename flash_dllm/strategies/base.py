@@ -10,10 +10,11 @@ from typing import ClassVar
 
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
-from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
+from flash_dllm.query import DraftAsk, GuideAsk, Prediction, VerifyAsk
 from flash_dllm.trace import Proposal, StopReason
 
-Ask = DraftAsk | VerifyAsk
+ModelAsk = DraftAsk | VerifyAsk
+Ask = ModelAsk | GuideAsk
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class DecodingStrategy(ABC):
     """A strategy's dataclass fields are its knobs (each with symbol, range and help)."""
 
     name: ClassVar[str]
+    needs_guide: ClassVar[bool] = False  # whether it asks an autoregressive guide
 
     @abstractmethod
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
