@@ -20,6 +20,7 @@ from flash_dllm.models import (
     DTYPES,
     QUANTIZATIONS,
     families,
+    guide_families,
     leave_one_core,
     load_model,
     load_preset,
@@ -134,7 +135,7 @@ def parser() -> argparse.ArgumentParser:
     add("--trace", metavar="FILE", help="save the run as JSON")
     add("--html", metavar="FILE", help="save the run as an animated figure")
     add("--json", action="store_true", help="print one JSON object")
-    add("--list", action="store_true", help="list strategies, caches, families, peers")
+    add("--list", action="store_true", help="list strategies, caches, families, guides, peers")
     return cli
 
 
@@ -193,6 +194,7 @@ def print_list(as_json: bool) -> None:
         "caches": list(CACHES),
         "impls": list(IMPLS),
         "families": families(),
+        "guides": guide_families(),
         "peers": {name: peer.described() for name, peer in PEERS.items()},
         "presets": {family: list(known) for family, known in PRESETS.items()},
     }

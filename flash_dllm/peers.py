@@ -63,6 +63,7 @@ _NONE = {"name": "none"}
 _CONFIDENCE = {"name": "confidence", "epsilon": 0.9}
 _FAST = ("arXiv 2505.22618", 2025, "NVlabs/Fast-dLLM")
 _DKV = ("arXiv 2505.15781", 2025, "horseee/dKV-Cache")
+_FLASHDLM = ("arXiv 2505.21467", 2025, "ZhanqiuHu/flash-dlm-experimental")
 _EVERY_LENGTH = "Lengths (128 in blocks of 32) are ours."
 
 PEERS: dict[str, Peer] = {
@@ -127,6 +128,35 @@ PEERS: dict[str, Peer] = {
         "reload_steps = 1 is no cache",
         "every other entry, masks included, is as old as the last full pass",
         "Masks beside several next tokens: by distance, left before right, over block borders.",
+    ),
+    "flashdlm": Peer(
+        "FlashDLM, guided", *_FLASHDLM,
+        _settings(
+            {"name": "guided", "rule": "deterministic", "verify_batch_size": 32},
+            {"name": "free", "unit": "position"}, 128, block_length=None,
+        ),
+        "Draft every mask; an autoregressive guide reads the drafts left to right and keeps those "
+        "before the first one that it would not write. What was read as clean prefix is frozen.",
+        "the guide's own cache; the draft that is committed although the first was rejected is the "
+        "model's own",
+        "tokens of one step are drafted independently of one another; a frozen entry does not see "
+        "what was decided after it",
+        "Of the rules other than deterministic only names and numbers are published: see "
+        "`flash_dllm/strategies/guided.py::Guided`. Its window of 512 is all that 128 positions "
+        "have. The guide's passes are counted apart. How the paper guided LLaDA, which shares no "
+        "tokens with Qwen2.5, is not known; here a causal twin does.",
+    ),
+    "flashdlm_freecache": Peer(
+        "FlashDLM, FreeCache alone", *_FLASHDLM,
+        _settings({"name": "llada"}, {"name": "free", "unit": "block"}),
+        "Freeze every block as its last step's pass left it, the prompt as the first pass did, "
+        "and read neither again; read all behind them in every pass.",
+        "the first pass",
+        "a frozen entry does not see what was decided after it, and the tokens of a block's last "
+        "step are frozen as masks",
+        "By whole blocks, as in its code for LLaDA; unit = position freezes token by token and "
+        "never a mask, as in its code for Dream. Nothing is read again, so errors stay. "
+        + _EVERY_LENGTH,
     ),
     "prophet": Peer(
         "Prophet", "arXiv 2508.19982", 2025, "pixeli99/Prophet",

@@ -40,12 +40,15 @@ def test_list_as_json_names_the_shelves(capsys):
     code, out, _ = call(capsys, "--list", "--json")
     assert code == 0
     assert json.loads(out) == {
-        "strategies": ["flash_verify", "confidence", "greedy", "factor", "llada", "prophet"],
-        "caches": ["flash", "none", "block", "prefix", "dual", "dkv", "dkv_greedy"],
+        "strategies": [
+            "flash_verify", "confidence", "greedy", "factor", "llada", "prophet", "guided",
+        ],
+        "caches": ["flash", "none", "block", "prefix", "dual", "dkv", "dkv_greedy", "free"],
         "impls": ["torch", "triton"],
         "families": [
             "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",
         ],
+        "guides": ["llama", "qwen2", "qwen3"],
         "peers": {name: peer.described() for name, peer in PEERS.items()},
         "presets": {family: list(known) for family, known in PRESETS.items()},
     }

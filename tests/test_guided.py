@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from flash_dllm.caches import FreeCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode, decode_batch
+from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.guidance import Hearing, agreeing
 from flash_dllm.guide import ModelGuideSession, score
 from flash_dllm.models import load_guide, load_model
@@ -25,7 +26,7 @@ from flash_dllm.trace import GuideScore, StopReason, TraceError, Verdict
 from flash_dllm.trace_json import from_json, to_json
 from tests.guided_models import few_words, guide_logits, guide_tensors, write_guide
 from tests.hash_engine import HashEngine
-from tests.random_model import MASK, VOCAB, plain_logits, write_checkpoint
+from tests.random_model import MASK, ROOT, VOCAB, plain_logits, write_checkpoint
 from tests.test_peer_caches import Run, check, rows_read, run  # noqa: F401
 from tests.test_peers import LENGTH, PROMPT, START, blocks_of
 
@@ -422,6 +423,59 @@ def test_scores_of_plain_logits():
     # an id that the guide lacks
     said = score(logits[:, :3], torch.tensor([7]), vocab_size=9, mask_token_id=8)
     assert said[0, 2:].tolist() == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("Llama", {"tie_word_embeddings": True, "head_dim": 16}),
+        ("Qwen2", {"tie_word_embeddings": False}),
+        ("Qwen3", {"tie_word_embeddings": True, "head_dim": 32}),
+    ],
+)
+def test_guide_families_equal_transformers_networks(engine, tmp_path, kind, more):
+    import transformers
+
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=VOCAB, hidden_size=48, num_hidden_layers=2, num_attention_heads=3,
+        num_key_value_heads=1, intermediate_size=64, max_position_embeddings=64,
+        rope_theta=10000.0, eos_token_id=[0, 4], bos_token_id=1, pad_token_id=0, **more,
+    )  # fmt: skip
+    network = getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    for name, parameter in network.named_parameters():
+        if parameter.dim() == 1:
+            torch.nn.init.normal_(parameter, 1.0 if "norm" in name else 0.0, 0.3)
+        else:
+            torch.nn.init.normal_(parameter, 0.0, 0.2)
+    network.save_pretrained(tmp_path)
+    for file in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        (tmp_path / file).write_bytes((ROOT / "assets" / "tiny" / file).read_bytes())
+    guide = load_guide(engine, tmp_path, device="cpu", dtype="float32")
+    assert guide.info.attention == "causal"
+    ids = [1, 300, 301, 302, 17, 900, 12, 11]
+    from flash_dllm.canvas import Canvas
+
+    canvas = Canvas.start(ids[:3], DecodeConfig(gen_length=5), (0,))
+    session = guide.open(SessionRequest(1, 8))
+    handle = session.admit(8, 0)
+    hearing = Hearing()
+    expected = network(torch.tensor([ids])).logits[0].detach()
+    expected[:, MASK] = -math.inf
+    shares = expected.softmax(-1)
+    drafts = tuple(enumerate(ids))[3:]
+    for end, scored in ((2, 2), (5, 3)):  # in two chunks, so that its cache is read
+        query = hearing.query(canvas, GuideAsk(drafts[:end], scored))
+        (answer,) = session.ask([(handle, query)])()
+        for (position, draft), (share, rank) in zip(
+            drafts[end - scored : end], answer.scores, strict=True
+        ):
+            row = expected[position - 1]
+            assert share == pytest.approx(float(shares[position - 1, draft]), abs=2e-6)
+            assert rank == int((row > row[draft]).sum())
+        tokens = [int(expected[p - 1].argmax()) for p, _ in drafts[end - scored : end]]
+        assert answer.tokens == tokens
+    session.close()
 
 
 # guides that can't be had
