@@ -44,11 +44,14 @@ def guide_tensors(seed: int = 7) -> dict[str, torch.Tensor]:
     return few_words(random_llada(guide_config(), seed))
 
 
-def guide_logits(tensors: dict[str, torch.Tensor], ids: list[int]) -> torch.Tensor:
+def guide_logits(
+    tensors: dict[str, torch.Tensor], ids: list[int], bans_mask: bool = True
+) -> torch.Tensor:
     """[T, V]: row i answers position i + 1, from the tokens up to i; never the mask."""
     causal = torch.ones(len(ids), len(ids), dtype=torch.bool).tril()
     logits = plain_logits(guide_config(), tensors, ids, causal)
-    logits[:, MASK] = -torch.inf
+    if bans_mask:
+        logits[:, MASK] = -torch.inf
     return logits
 
 

@@ -478,6 +478,25 @@ def test_guide_families_equal_transformers_networks(engine, tmp_path, kind, more
     session.close()
 
 
+def test_a_guide_by_itself_is_its_argmax_and_its_perplexity(guided_engine, told):
+    from training.evaluate_guide import decode_alone, losses
+
+    guide = guided_engine.guide
+    prompts, answers = [PROMPT, [1, 2, 300]], [[300, 301, 17], [303, 0]]
+    expected = []
+    for prompt, answer in zip(prompts, answers, strict=True):
+        rows = guide_logits(told, prompt + answer, bans_mask=False).log_softmax(-1)
+        places = range(len(prompt), len(prompt) + len(answer))
+        expected += [-float(rows[p - 1, (prompt + answer)[p]]) for p in places]
+    assert losses(guide, prompts, answers) == pytest.approx(expected)
+    for prompt, answer in zip(prompts, decode_alone(guide, prompts, 2), strict=True):
+        text = list(prompt)
+        for token in answer[:9]:
+            assert token == int(guide_logits(told, text)[-1].argmax())
+            text.append(token)
+        assert len(answer) == 128 or int(guide_logits(told, prompt + answer)[-1].argmax()) in (0, 4)
+
+
 # guides that can't be had
 
 
