@@ -132,8 +132,8 @@ PEERS: dict[str, Peer] = {
     "flashdlm": Peer(
         "FlashDLM, guided", *_FLASHDLM,
         _settings(
-            {"name": "guided", "rule": "deterministic", "verify_batch_size": 32},
-            {"name": "free", "unit": "position"}, 128, block_length=None,
+            {"name": "guided", "guide_rule": "deterministic", "verify_batch_size": 32},
+            {"name": "free", "freeze": "position"}, 128, block_length=None,
         ),
         "Draft every mask; an autoregressive guide reads the drafts left to right and keeps those "
         "before the first one that it would not write. What was read as clean prefix is frozen.",
@@ -141,20 +141,20 @@ PEERS: dict[str, Peer] = {
         "model's own",
         "tokens of one step are drafted independently of one another; a frozen entry does not see "
         "what was decided after it",
-        "Of the rules other than deterministic only names and numbers are published: see "
+        "Of the rules other than deterministic we know names and numbers only: see "
         "`flash_dllm/strategies/guided.py::Guided`. Its window of 512 is all that 128 positions "
         "have. The guide's passes are counted apart. How the paper guided LLaDA, which shares no "
         "tokens with Qwen2.5, is not known; here a causal twin does.",
     ),
     "flashdlm_freecache": Peer(
         "FlashDLM, FreeCache alone", *_FLASHDLM,
-        _settings({"name": "llada"}, {"name": "free", "unit": "block"}),
+        _settings({"name": "llada"}, {"name": "free", "freeze": "block"}),
         "Freeze every block as its last step's pass left it, the prompt as the first pass did, "
         "and read neither again; read all behind them in every pass.",
         "the first pass",
         "a frozen entry does not see what was decided after it, and the tokens of a block's last "
         "step are frozen as masks",
-        "By whole blocks, as in its code for LLaDA; unit = position freezes token by token and "
+        "By whole blocks, as in its code for LLaDA; freeze = position goes token by token and "
         "never a mask, as in its code for Dream. Nothing is read again, so errors stay. "
         + _EVERY_LENGTH,
     ),

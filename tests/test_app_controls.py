@@ -29,8 +29,8 @@ def test_every_knob_appears_once_with_its_owners():
     assert found["gen_length"].owners == ("config",)
     owners = {owner for control in found.values() for owner in control.owners}
     assert owners == {
-        "flash_verify", "confidence", "factor", "llada", "prophet", "flash", "dkv", "dkv_greedy",
-        "config",
+        "flash_verify", "confidence", "factor", "llada", "prophet", "guided", "flash", "dkv",
+        "dkv_greedy", "free", "config",
     }  # fmt: skip
     assert set(STRATEGIES) | set(CACHES) >= owners - {"config"}
 

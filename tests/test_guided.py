@@ -131,12 +131,12 @@ def guided_engine(folders):
     return load_model(model, device="cpu", dtype="float64", guide=guide)
 
 
-def keeps(rule, strategy, draft, confidence, logits, draw):
+def keeps(strategy, draft, confidence, logits, draw):
     """The published test of one draft."""
     probabilities = logits.softmax(-1)
     share, top = float(probabilities[draft]), float(probabilities.max())
     rank = int((logits > logits[draft]).sum())
-    is_high, is_near = rank < strategy.top_k, share >= strategy.threshold * top
+    is_high, is_near = rank < strategy.guide_top_k, share >= strategy.guide_threshold * top
     return {
         "deterministic": int(logits.argmax()) == draft,
         "topk": is_high,
@@ -144,7 +144,7 @@ def keeps(rule, strategy, draft, confidence, logits, draw):
         "topk_relative": is_high and is_near,
         "aggressive": is_high or is_near,
         "original": draw < min(1.0, share / confidence),
-    }[rule]
+    }[strategy.guide_rule]
 
 
 def flashdlm(small_config, tensors, told, strategy, window, seed=0):
@@ -164,7 +164,7 @@ def flashdlm(small_config, tensors, told, strategy, window, seed=0):
             chunks += 1
             for p in range(read, end):
                 draw = Random(f"{seed} {len(steps) + 1} {p}").random()
-                if not keeps(strategy.rule, strategy, text[p], float(sure[p]), says[p - 1], draw):
+                if not keeps(strategy, text[p], float(sure[p]), says[p - 1], draw):
                     is_rejected = True
                     break
                 accepted.append((p, text[p]))
@@ -180,7 +180,7 @@ def flashdlm(small_config, tensors, told, strategy, window, seed=0):
     ("rule", "chunk"), [*((rule, 5) for rule in RULES), ("deterministic", 1), ("aggressive", 32)]
 )
 def test_guided_equals_its_description(guided_engine, small_config, tensors, told, rule, chunk):
-    strategy = Guided(rule, chunk, top_k=2, threshold=0.3)
+    strategy = Guided(rule, chunk, guide_top_k=2, guide_threshold=0.3)
     config = replace(WHOLE, window_size=16, seed=3)
     expected = flashdlm(small_config, tensors, told, strategy, 16, seed=3)
     trace = decode(guided_engine, PROMPT, strategy, NoCache(), config)
@@ -216,7 +216,7 @@ def test_scores_are_those_of_a_full_causal_forward(guided_engine, told):
 
 def test_a_guide_that_always_agrees_takes_one_pass_of_the_model(guided_engine):
     """threshold 0 keeps every draft: one diffusion pass, and the guide reads in chunks of 5."""
-    strategy = Guided("dynamic_threshold", 5, threshold=0.0)
+    strategy = Guided("dynamic_threshold", 5, guide_threshold=0.0)
     trace = decode(guided_engine, PROMPT, strategy, NoCache(), WHOLE)
     plain = decode(guided_engine, PROMPT, Confidence(0.0), NoCache(), WHOLE)
     assert (len(trace.steps), trace.passes, trace.rows) == (1, 1, END)
@@ -254,7 +254,7 @@ def test_the_guide_reads_only_what_its_cache_does_not_hold(guided_engine):
 
 
 def test_free_cache_and_guide_together(guided_engine, small_config, tensors, told):
-    strategy = Guided("topk", 8, top_k=3)
+    strategy = Guided("topk", 8, guide_top_k=3)
     trace = decode(guided_engine, PROMPT, strategy, FreeCache(), WHOLE)
     # a pass reads from the first position that the last step committed on
     starts = [0] + [step.window[0] for step in trace.steps[:-1]]
@@ -264,7 +264,7 @@ def test_free_cache_and_guide_together(guided_engine, small_config, tensors, tol
 
 def test_a_batch_decodes_each_prompt_as_if_alone(guided_engine):
     prompts = [PROMPT, [1, 2], [1, 300, 301, 302], PROMPT[:5]]
-    strategy = Guided("topk", 4, top_k=3)
+    strategy = Guided("topk", 4, guide_top_k=3)
     config = replace(WHOLE, gen_length=12)
     together = decode_batch(guided_engine, prompts, strategy, FreeCache(), config, 3)
     for prompt, trace in zip(prompts, together, strict=True):

@@ -14,25 +14,25 @@ from flash_dllm.canvas import Canvas
 from flash_dllm.config import check_ranges
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
-UNITS = ("position", "block")
+FREEZE = ("position", "block")
 
 
 @dataclass(frozen=True)
 class FreeCache(CachePolicy):
     """The memory is a number: how many positions, from the first on, are frozen.
 
-    unit="position": every position before the first mask is frozen by the pass that reads it
+    freeze="position": every position before the first mask is frozen by the pass that reads it
     there, so its entry comes from a pass that saw its token (their code for Dream).
-    unit="block": everything before the block is; a block is frozen as its last step's pass left
+    freeze="block": everything before the block is; a block is frozen as its last step's pass left
     it, when the tokens of that step were still masks (their code for LLaDA).
     """
 
     name: ClassVar[str] = "free"
     keeps_entries: ClassVar[bool] = False
 
-    unit: str = field(
+    freeze: str = field(
         default="position",
-        metadata={"choices": UNITS, "help": "freeze by position, or by whole block"},
+        metadata={"choices": FREEZE, "help": "freeze by position, or by whole block"},
     )
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class FreeCache(CachePolicy):
         return verify_query(canvas, decided, Role.CONTEXT, ask, mask_token_id)
 
     def learn(self, memory: int, facts: StepFacts) -> int:
-        if self.unit == "position":
+        if self.freeze == "position":
             # this step's draft pass has read them all as tokens
             return facts.before.undecided()[0]
         start, end = facts.before.block

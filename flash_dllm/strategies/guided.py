@@ -27,20 +27,20 @@ class Guided(DecodingStrategy):
     When a draft is kept, with p its probability by the guide, top the guide's highest one:
 
     deterministic      it is the guide's own choice
-    topk               it is among the guide's `top_k` likeliest
-    dynamic_threshold  p ≥ `threshold` · top
+    topk               it is among the guide's `guide_top_k` likeliest
+    dynamic_threshold  p ≥ `guide_threshold` · top
     topk_relative      both of these
     aggressive         either of these
     original           with probability p / c, at most 1, where c is the draft's own confidence
 
-    Our reading: of the last five only the names and the numbers are published. `original` is
+    Our reading: of the last five we know the names and the numbers only. `original` is taken for
     speculative sampling's test; its draws depend on seed, step and position alone.
     """
 
     name: ClassVar[str] = "guided"
     needs_guide: ClassVar[bool] = True
 
-    rule: str = field(
+    guide_rule: str = field(
         default="deterministic",
         metadata={"choices": RULES, "help": "when the guide keeps a draft"},
     )
@@ -48,12 +48,12 @@ class Guided(DecodingStrategy):
         default=32,
         metadata={"symbol": "", "low": 1, "high": 1024, "help": "drafts the guide reads at once"},
     )
-    top_k: int = field(
+    guide_top_k: int = field(
         default=5,
         metadata={"symbol": "k", "low": 1, "high": 1024,
                   "help": "for topk, topk_relative and aggressive"},
     )
-    threshold: float = field(
+    guide_threshold: float = field(
         default=0.1,
         metadata={"symbol": "", "low": 0.0, "high": 1.0,
                   "help": "share of the guide's highest probability, for dynamic_threshold, "
@@ -77,9 +77,9 @@ class Guided(DecodingStrategy):
             for (token, top), (probability, rank) in zip(
                 answers[read:], answer.scores, strict=True
             ):
-                if self.rule == "deterministic":
+                if self.guide_rule == "deterministic":
                     is_kept = token == draft.tokens[kept]
-                elif self.rule == "original":
+                elif self.guide_rule == "original":
                     draw = Random(f"{config.seed} {state.index} {draft.positions[kept]}").random()
                     is_kept = draw * draft.confidences[kept] < probability
                 else:
@@ -98,12 +98,12 @@ class Guided(DecodingStrategy):
 
     def _is_likely(self, probability: float, rank: int, top: float) -> bool:
         """The rules that look at rank and probability."""
-        is_high, is_near = rank < self.top_k, probability >= self.threshold * top
-        if self.rule == "topk":
+        is_high, is_near = rank < self.guide_top_k, probability >= self.guide_threshold * top
+        if self.guide_rule == "topk":
             return is_high
-        if self.rule == "dynamic_threshold":
+        if self.guide_rule == "dynamic_threshold":
             return is_near
-        return is_high and is_near if self.rule == "topk_relative" else is_high or is_near
+        return is_high and is_near if self.guide_rule == "topk_relative" else is_high or is_near
 
 
 def _judged(
