@@ -224,7 +224,7 @@ def test_the_module_runs_in_a_fresh_process():
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    names = "flash_verify, confidence, greedy, factor, llada, prophet"
+    names = "flash_verify, confidence, greedy, factor, llada, prophet, guided"
     assert result.stdout.startswith(f"strategies: {names}\n")
 
 
