@@ -47,7 +47,7 @@ def report(trace: DecodeTrace, as_json: bool) -> None:
     )
     if trace.guide is not None:
         print(
-            f"beside them {trace.guide_passes} passes of the guide {trace.guide.name}, "
+            f"beside them its guide ({trace.guide.name}): {trace.guide_passes} passes, "
             f"{trace.guide_rows} rows, {trace.guide_seconds:.2f} s"
         )
 

@@ -125,7 +125,7 @@ class ClockedSession(ClockedGuideSession):
 
     def __init__(self, session: Session, clock: Clock) -> None:
         super().__init__(session, clock)
-        self._promote = session.promote
+        self._whole = session
 
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
-        self._promote(handle, moves)
+        self._whole.promote(handle, moves)
