@@ -407,6 +407,9 @@ def test_a_guides_rows_see_themselves_and_what_stands_before_them():
     after = canvas.commit([(3, 8)])
     query = hearing.query(after, GuideAsk(((4, 4), (5, 2)), 2))
     assert (query.kind, query.tokens, query.positions) == ("draft", [8, 4], [3, 4])
+    # where another token than the draft was committed, the guide reads again from there
+    other = Hearing((5, 6, 7, 8)).query(canvas.commit([(3, 1)]), GuideAsk(((4, 4), (5, 2)), 1))
+    assert (other.tokens, other.positions, other.targets) == ([1, 4], [3, 4], [5])
     # the second chunk reads on where the first one ended
     query = hearing.query(after, GuideAsk(((4, 4), (5, 2), (6, 3)), 1))
     assert (query.tokens, query.positions, query.targets) == ([2], [5], [6])
