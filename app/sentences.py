@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.guide_sentences import guided_step, guided_token
 from app.token_text import END, label
 from flash_dllm.rejudge import RejudgedStep
 from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, StopReason, Verdict
@@ -22,6 +23,8 @@ def texts_of(trace: DecodeTrace, text_of: TextOf | None = None) -> TextOf:
 def step_sentence(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
     """What this step wrote, and why it wrote no more."""
     text_of = text_of or texts_of(trace)
+    if trace.guide is not None:
+        return guided_step(step, text_of)
     parts = (
         _written_first(trace, step, text_of),
         _ahead(step) if step.branches else _checked(trace, step, text_of),
@@ -38,6 +41,8 @@ def stop_label(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) ->
     failed = _failed(step)
     if failed is None or failed.verify_token is None:
         return "all checked drafts kept" if step.stop is StopReason.EXHAUSTED else ""
+    if trace.guide is not None:
+        return f"stops here: the guide says “{label(text_of(failed.verify_token))}”"
     if step.stop is StopReason.MISMATCH:
         return (
             f"stops here: the mask view says “{label(text_of(failed.verify_token))}”, "
@@ -49,6 +54,8 @@ def stop_label(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) ->
 def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | None = None) -> str:
     """What became of one draft, for its tooltip."""
     text_of = text_of or texts_of(trace)
+    if trace.guide is not None:
+        return guided_token(proposal, text_of)
     epsilon = trace.strategy.get("epsilon")
     match proposal.verdict:
         case Verdict.CONFIDENT:
@@ -97,7 +104,8 @@ def end_sentence(trace: DecodeTrace, seconds: float) -> str:
 def summary(trace: DecodeTrace) -> str:
     """The run in one line, for the head of the player."""
     tokens, steps = counted(trace.tokens, "token"), counted(len(trace.steps), "step")
-    return f"{tokens} in {steps}, {counted(trace.passes, 'pass')}"
+    beside = f" and {trace.guide_passes} of the guide" if trace.guide is not None else ""
+    return f"{tokens} in {steps}, {counted(trace.passes, 'pass')}{beside}"
 
 
 def counted(count: int, noun: str) -> str:

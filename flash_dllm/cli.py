@@ -20,6 +20,7 @@ from flash_dllm.models import (
     DTYPES,
     QUANTIZATIONS,
     families,
+    guide_families,
     leave_one_core,
     load_model,
     load_preset,
@@ -98,6 +99,8 @@ def add_decoder_options(cli: argparse.ArgumentParser) -> None:
     add("--length", type=int, metavar="N", help="answer positions")
     add("--set", action="append", default=[], metavar="KNOB=VALUE", type=key_and_value,
         help="any other knob of strategy, cache or config; may be repeated")  # fmt: skip
+    add("--guide", metavar="NAME", help="causal model that strategy guided asks: folder or hub "
+        "name (default: the embedded guide)")  # fmt: skip
     add("--impl", default="auto", choices=("auto", "torch", "triton"))
     add("--device", default="auto", help="auto, cpu, cuda or mps")
     add("--dtype", default="auto", choices=DTYPES)
@@ -132,7 +135,7 @@ def parser() -> argparse.ArgumentParser:
     add("--trace", metavar="FILE", help="save the run as JSON")
     add("--html", metavar="FILE", help="save the run as an animated figure")
     add("--json", action="store_true", help="print one JSON object")
-    add("--list", action="store_true", help="list strategies, caches, families, peers")
+    add("--list", action="store_true", help="list strategies, caches, families, guides, peers")
     return cli
 
 
@@ -191,6 +194,7 @@ def print_list(as_json: bool) -> None:
         "caches": list(CACHES),
         "impls": list(IMPLS),
         "families": families(),
+        "guides": guide_families(),
         "peers": {name: peer.described() for name, peer in PEERS.items()},
         "presets": {family: list(known) for family, known in PRESETS.items()},
     }
@@ -250,6 +254,7 @@ def decode_and_report(options: argparse.Namespace, ranks: Ranks | None) -> int:
     engine = load_model(
         options.model, options.impl, options.device, options.dtype, not options.no_graphs,
         options.quantize, dict(options.override), options.revision, options.offline, say, ranks,
+        options.guide,
     )  # fmt: skip
     if ranks is None:
         leave_one_core()

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from flash_dllm.caches import CACHES
 from flash_dllm.caches.base import CachePolicy, StepFacts
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
-from flash_dllm.engine_protocol import Engine, Session, SessionRequest
+from flash_dllm.engine_protocol import Engine, Guide, GuideSession, Session, SessionRequest
 from flash_dllm.extra_rows import with_extra_rows
+from flash_dllm.guidance import Hearing, guide_scores
 from flash_dllm.layer_cost import query_spans, report_spans, total
-from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
+from flash_dllm.query import DraftAsk, GuideAsk, Prediction, Query, Role, VerifyAsk
 from flash_dllm.settings import Settings, check_cache
 from flash_dllm.shift import shifted
 from flash_dllm.strategies import STRATEGIES
@@ -114,14 +115,16 @@ def decode_batch_steps(
             "position; use mask_views='isolated' or another strategy"
         )
     check_cache(strategy, cache)
-    longest = max(len(ids) for ids in prompts) + config.gen_length
+    sequences = min(batch_size, len(prompts))
+    max_length = max(len(ids) for ids in prompts) + config.gen_length
+    guide = guide_of(engine, strategy, max_length)
     session = engine.open(
         SessionRequest(
-            sequences=min(batch_size, len(prompts)),
-            max_length=longest,
+            sequences=sequences,
+            max_length=max_length,
             max_views=strategy.max_views(config)
             + cache.max_copies(config)
-            + strategy.max_branches * cache.branch_rows(config, longest),
+            + strategy.max_branches * cache.branch_rows(config, max_length),
             temperature=config.temperature,
             alternatives=config.alternatives,
             mass_layers=cache.mass_layers,
@@ -130,15 +133,40 @@ def decode_batch_steps(
         )
     )
     log.info("decode %s with %s, cache %s", engine.info.name, strategy, cache)
+    guiding = None
     try:
-        yield from _loop(engine, session, prompts, strategy, cache, config, batch_size)
+        if guide is not None:
+            guiding = guide.open(SessionRequest(sequences, max_length, alternatives=0))
+        yield from _loop(engine, session, guiding, prompts, strategy, cache, config, batch_size)
     finally:
         session.close()
+        if guiding is not None:
+            guiding.close()
+
+
+def guide_of(engine: Engine, strategy: DecodingStrategy, max_length: int) -> Guide | None:
+    """The guide that this strategy asks, or None if it asks none. Raises ValueError in one
+    sentence if the model has none, or one that is too short."""
+    if not strategy.needs_guide:
+        return None
+    guide = engine.guide
+    if guide is None:
+        raise ValueError(
+            f"strategy {strategy.name} asks an autoregressive guide, and {engine.info.name} has "
+            "none; give a causal model with the same tokens as guide, or choose another strategy"
+        )
+    if max_length > guide.max_length:
+        raise ValueError(
+            f"prompt and gen_length together ({max_length}) exceed the {guide.max_length} "
+            f"positions of the guide {guide.info.name}; shorten one of them"
+        )
+    return guide
 
 
 def _loop(
     engine: Engine,
     session: Session,
+    guiding: GuideSession | None,
     prompts: Sequence[Sequence[int]],
     strategy: DecodingStrategy,
     cache: CachePolicy,
@@ -156,10 +184,13 @@ def _loop(
                 prompt_ids, config, info.eos_token_ids, info.causal_block, strategy.can_revoke
             )
             handle = session.admit(canvas.length, config.seed)
-            live.append(_Sequence(number, handle, canvas, strategy, cache, info))
+            sequence = _Sequence(number, handle, canvas, strategy, cache, info)
+            if guiding is not None:
+                sequence.guide_handle = guiding.admit(canvas.length, config.seed)
+            live.append(sequence)
         failure = None
         try:
-            answers = session.ask([(sequence.handle, sequence.query) for sequence in live])
+            answers = _ask(session, guiding, live)
         except Exception as error:
             failure = error  # what was committed before it is told first
         # the last steps are recorded, and looked at by whoever decodes, while the device works
@@ -176,9 +207,31 @@ def _loop(
         for sequence in live:
             if sequence.canvas.is_finished:
                 session.release(sequence.handle)
+                if guiding is not None:
+                    guiding.release(sequence.guide_handle)
         live = [sequence for sequence in live if not sequence.canvas.is_finished]
     for step in ended:
         yield step.number, step.record()
+
+
+def _ask(
+    session: Session, guiding: GuideSession | None, live: Sequence[_Sequence]
+) -> Callable[[], list[Prediction]]:
+    """One pass of the model for the sequences that wait for it, and one of the guide for those
+    that wait for the guide. The answers come in the order of the sequences."""
+    heard = [sequence for sequence in live if sequence.asks_guide]
+    asked = [sequence for sequence in live if not sequence.asks_guide]
+    answers = session.ask([(s.handle, s.query) for s in asked]) if asked else list
+    guided: Callable[[], list[Prediction]] = list
+    if heard:
+        assert guiding is not None, "only a strategy that needs a guide asks one"
+        guided = guiding.ask([(s.guide_handle, s.query) for s in heard])
+
+    def received() -> list[Prediction]:
+        of_model, of_guide = iter(answers()), iter(guided())
+        return [next(of_guide if s.asks_guide else of_model) for s in live]
+
+    return received
 
 
 def check_prompt(engine: Engine, prompt_ids: Sequence[int], config: DecodeConfig) -> None:
@@ -209,6 +262,7 @@ def start_trace(
     prompt_format: str = "",
 ) -> DecodeTrace:
     """The header of a run, without steps."""
+    guide = engine.guide if strategy.needs_guide else None
     return DecodeTrace(
         prompt=prompt,
         prompt_token_ids=tuple(prompt_ids),
@@ -216,6 +270,7 @@ def start_trace(
         **Settings(strategy, cache, config).described(),
         token_texts={token: engine.token_text(token) for token in set(prompt_ids)},
         prompt_format=prompt_format,
+        guide=guide.info if guide is not None else None,
     )
 
 
@@ -265,6 +320,9 @@ class _Sequence:
     memory: object = None
     carry: object = None
     query: Query = field(init=False)
+    asks_guide: bool = False  # whether `query` is for the guide
+    guide_handle: int = -1
+    hearing: Hearing = field(default_factory=Hearing)
 
     def __post_init__(self) -> None:
         self.memory, self.carry = self.cache.start(), self.strategy.start()
@@ -275,6 +333,7 @@ class _Sequence:
         self.index += 1
         self._queries: list[Query] = []
         self._answers: list[Prediction] = []
+        self._guided: list[tuple[Query, Prediction]] = []
         state = StepState.of(self.strategy, self.canvas, self.index, self.carry)
         self._window = state.window
         self._generator = self.strategy.step(state)
@@ -282,6 +341,10 @@ class _Sequence:
 
     def _set(self, ask: Ask) -> None:
         mask_token_id = self.info.mask_token_id
+        self.asks_guide = isinstance(ask, GuideAsk)
+        if isinstance(ask, GuideAsk):
+            self.query = self.hearing.query(self.canvas, ask)
+            return
         if isinstance(ask, VerifyAsk):
             mass = self._answers[0].mass
             query = self.cache.verify(self.memory, self.canvas, ask, mask_token_id, mass)
@@ -296,10 +359,13 @@ class _Sequence:
     def receive(self, prediction: Prediction, session: Session) -> _Ended | None:
         """Hand the answer to the strategy; returns what the step's record is made of if that
         ended the step."""
-        if self.canvas.config.rank_ends_last:
-            prediction = _ends_last(prediction, self.info.eos_token_ids)
-        self._queries.append(self.query)
-        self._answers.append(prediction)
+        if self.asks_guide:
+            self._guided.append((self.query, prediction))
+        else:
+            if self.canvas.config.rank_ends_last:
+                prediction = _ends_last(prediction, self.info.eos_token_ids)
+            self._queries.append(self.query)
+            self._answers.append(prediction)
         try:
             self._set(self._generator.send(prediction))
             return None
@@ -314,6 +380,7 @@ class _Sequence:
             self._queries,
             self._answers,
             self.info.n_layers,
+            self._guided,
         )
         self._commit(decision, session)
         if not self.canvas.is_finished:
@@ -383,6 +450,7 @@ class _Ended:
     queries: list[Query]
     answers: list[Prediction]
     n_layers: int
+    guided: list[tuple[Query, Prediction]]
 
     def record(self) -> StepTrace:
         """The record. It holds the very proposals that were committed."""
@@ -405,6 +473,16 @@ class _Ended:
             ),
             rechecks=self.decision.rechecks,
             branches=self.decision.branches,
+            guide_scores=tuple(
+                score for query, answer in self.guided for score in guide_scores(query, answer)
+            ),
+            guide_passes=tuple(
+                PassRecord(
+                    query.kind, query.rows, len(query.predict), round(answer.seconds, 6),
+                    answer.route,
+                )
+                for query, answer in self.guided
+            ),  # fmt: skip
         )
         assert step.accepted == self.decision.accepted, "only judged proposals may commit"
         return step

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from flash_dllm.cache import FlatKVCache
-from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.engine_protocol import Guide, SessionRequest
 from flash_dllm.layer_plan import LayerReport
 from flash_dllm.layerwise import LayerFeatures, forward_by_layer
 from flash_dllm.models.transformer import Transformer
@@ -46,6 +47,7 @@ class ModelEngine:
     """A loaded model with its tokenizer and its preset of default settings.
 
     has_graphs  replay passes as CUDA graphs (at temperature 0; the noise comes from the host)
+    find_guide  loads the autoregressive guide, the first time that a strategy wants one
     """
 
     model: Transformer
@@ -53,11 +55,17 @@ class ModelEngine:
     codec: TextCodec
     preset: dict[str, Any] = field(default_factory=dict)
     has_graphs: bool = False
+    find_guide: Callable[[], Guide] | None = None
     _idle: list[Workspace] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def max_length(self) -> int:
         return self.model.spec.max_length
+
+    @cached_property
+    def guide(self) -> Guide | None:
+        """The guide, or None if there can't be one. Raises ValueError if it does not fit."""
+        return None if self.find_guide is None else self.find_guide()
 
     def encode(self, prompt: str, raw: bool = False) -> list[int]:
         """Token ids of a prompt in the model's chat template, or of plain text (`raw`).

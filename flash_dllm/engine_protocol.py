@@ -60,6 +60,38 @@ class Session(Protocol):
         """Give the cache back; the session answers nothing any more."""
 
 
+class GuideSession(Protocol):
+    """A guide's flat cache and the sequences that live in it."""
+
+    def admit(self, length: int, seed: int) -> int:
+        """Give a sequence of `length` positions its slots; returns its handle."""
+
+    def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
+        """Answer all (handle, query) pairs in one forward pass, which the call that comes back
+        waits for. Each answer has the guide's own tokens and the scores of `Query.scored`."""
+
+    def release(self, handle: int) -> None:
+        """Give a sequence's slots back."""
+
+    def close(self) -> None:
+        """Give the cache back; the session answers nothing any more."""
+
+
+class Guide(Protocol):
+    """An autoregressive model that shares the vocabulary of the one that it guides."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """Name, sizes and special ids."""
+
+    @property
+    def max_length(self) -> int:
+        """Most positions (prompt and answer) that a sequence may have."""
+
+    def open(self, request: SessionRequest) -> GuideSession:
+        """Allocate the flat cache."""
+
+
 class Engine(Protocol):
     """A loaded model."""
 
@@ -70,6 +102,10 @@ class Engine(Protocol):
     @property
     def max_length(self) -> int:
         """Most positions (prompt and answer) that a sequence may have."""
+
+    @property
+    def guide(self) -> Guide | None:
+        """The autoregressive guide of strategies that ask one, or None if there is none."""
 
     def open(self, request: SessionRequest) -> Session:
         """Allocate the flat cache. Raises ValueError for a request that it can't serve."""

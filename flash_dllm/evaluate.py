@@ -66,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = settings_of(options, preset, alternatives=0)
         items = load_task(options.task, options.limit, options.tasks, options.data)
         engine = load_model(
-            options.model, options.impl, options.device, options.dtype, not options.no_graphs
-        )
+            options.model, options.impl, options.device, options.dtype, not options.no_graphs,
+            guide=options.guide,
+        )  # fmt: skip
         plan = Plan(
             options.task,
             items,

@@ -67,6 +67,7 @@ _DYNAMIC = ("arXiv 2606.26120", 2026, "TianyiWu233/DYNAMIC-DLLM")
 # our sources give no number for these two
 _FREEDAVE = ("FreeDave", 2025, "cychomatica/FreeDave")
 _WINO = ("WINO (Wide-In, Narrow-Out)", 2025, "Kamichanw/d2Cache, which has it among its decoders")
+_FLASHDLM = ("arXiv 2505.21467", 2025, "ZhanqiuHu/flash-dlm-experimental")
 _EVERY_LENGTH = "Lengths (128 in blocks of 32) are ours."
 
 PEERS: dict[str, Peer] = {
@@ -195,6 +196,35 @@ PEERS: dict[str, Peer] = {
         "what it was when this layer last computed it. What was committed in the last step is "
         "read as well: otherwise nobody would ever see it. With a threshold of 1 the first layer, "
         "which has no test before it, is computed in full too.",
+    ),
+    "flashdlm": Peer(
+        "FlashDLM, guided", *_FLASHDLM,
+        _settings(
+            {"name": "guided", "guide_rule": "deterministic", "verify_batch_size": 32},
+            {"name": "free", "freeze": "position"}, 128, block_length=None,
+        ),
+        "Draft every mask; an autoregressive guide reads the drafts left to right and keeps those "
+        "before the first one that it would not write. What was read as clean prefix is frozen.",
+        "the guide's own cache; the draft that is committed although the first was rejected is the "
+        "model's own",
+        "tokens of one step are drafted independently of one another; a frozen entry does not see "
+        "what was decided after it",
+        "Of the rules other than deterministic we know names and numbers only: see "
+        "`flash_dllm/strategies/guided.py::Guided`. Its window of 512 is all that 128 positions "
+        "have. The guide's passes are counted apart. How the paper guided LLaDA, which shares no "
+        "tokens with Qwen2.5, is not known; here a causal twin does.",
+    ),
+    "flashdlm_freecache": Peer(
+        "FlashDLM, FreeCache alone", *_FLASHDLM,
+        _settings({"name": "llada"}, {"name": "free", "freeze": "block"}),
+        "Freeze every block as its last step's pass left it, the prompt as the first pass did, "
+        "and read neither again; read all behind them in every pass.",
+        "the first pass",
+        "a frozen entry does not see what was decided after it, and the tokens of a block's last "
+        "step are frozen as masks",
+        "By whole blocks, as in its code for LLaDA; freeze = position goes token by token and "
+        "never a mask, as in its code for Dream. Nothing is read again, so errors stay. "
+        + _EVERY_LENGTH,
     ),
     "prophet": Peer(
         "Prophet", "arXiv 2508.19982", 2025, "pixeli99/Prophet",

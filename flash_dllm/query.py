@@ -91,6 +91,19 @@ class VerifyAsk:
     shares_masks: bool = False
 
 
+@dataclass(frozen=True)
+class GuideAsk:
+    """A strategy asks its guide, an autoregressive model: how likely is each of these drafts,
+    given everything before it?
+
+    drafts  (position, token) at the text's first undecided positions, left to right, no gap
+    scored  how many of them, the last ones, are asked about; the others were asked before
+    """
+
+    drafts: tuple[tuple[int, int], ...]
+    scored: int
+
+
 @dataclass
 class Query:
     """Rows of one pass for one sequence.
@@ -213,6 +226,7 @@ class Prediction:
     layers   what each layer did, if the query had a plan
     changes  per predicted row 1 − cosine of the position's token probabilities with those of the
              last draft pass (0 where it was not asked); empty where not wanted
+    ranked   of a guide: (probability, rank) of each token that `Query.scored` names
     """
 
     tokens: list[int]
@@ -224,6 +238,7 @@ class Prediction:
     layers: tuple[LayerReport, ...] = ()
     changes: list[float] = field(default_factory=list)
     scores: tuple[float, ...] = ()
+    ranked: Sequence[tuple[float, int]] = ()
 
 
 def block_end(position: int, block_size: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.engine_protocol import Guide, SessionRequest
 from flash_dllm.query import Mass, Prediction, Query, visible_slots
 from flash_dllm.trace import ModelInfo
 
@@ -40,6 +40,7 @@ class ScriptedEngine:
     script: Script
     name: str = "scripted"
     max_length: int = 64
+    guide: Guide | None = None
 
     @property
     def info(self) -> ModelInfo:

@@ -27,6 +27,13 @@ def report(trace: DecodeTrace, as_json: bool) -> None:
             "model": trace.model.name,
             "prompt_format": trace.prompt_format,
         }
+        if trace.guide is not None:
+            facts |= {
+                "guide": trace.guide.name,
+                "guide_passes": trace.guide_passes,
+                "guide_rows": trace.guide_rows,
+                "guide_seconds": round(trace.guide_seconds, 4),
+            }
         print(json.dumps(facts))
         return
     print(trace.text)
@@ -38,6 +45,11 @@ def report(trace: DecodeTrace, as_json: bool) -> None:
         f"{trace.verified} verified, {trace.seconds:.2f} s ({trace.model.name}, "
         f"{trace.prompt_format})"
     )
+    if trace.guide is not None:
+        print(
+            f"beside them its guide ({trace.guide.name}): {trace.guide_passes} passes, "
+            f"{trace.guide_rows} rows, {trace.guide_seconds:.2f} s"
+        )
 
 
 class Growing:

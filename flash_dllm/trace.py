@@ -38,10 +38,10 @@ class Verdict(StrEnum):
     """What became of one window position in one step (docs/decisions.md)."""
 
     CONFIDENT = "CONFIDENT"  # committed: c ≥ ε
-    FORCED = "FORCED"  # committed: the surest position, although c < ε
-    VERIFIED = "VERIFIED"  # committed: draft and mask view agree and c̃ ≥ γ
+    FORCED = "FORCED"  # committed: the surest although c < ε, or the first although rejected
+    VERIFIED = "VERIFIED"  # committed: draft and mask view agree and c̃ ≥ γ, or the guide accepts
     CORRECTED = "CORRECTED"  # committed: the mask view's own token at the first failure (option)
-    MISMATCH = "MISMATCH"  # first failure: the mask view says another token
+    MISMATCH = "MISMATCH"  # first failure: the mask view says another token, or the guide rejects
     UNSURE = "UNSURE"  # first failure: they agree, but below γ
     AFTER_STOP = "AFTER_STOP"  # searched behind the first failure
     WAITING = "WAITING"  # in the window, not searched
@@ -69,7 +69,7 @@ class Proposal:
     rank               0: decided before verifying; k ≥ 1: the k-th searched; None: not searched
     draft_token        x̂, the draft pass's token
     confidence         c, its softmax probability, un-noised, rounded to 6 digits when it is made
-    verify_token       x̃ of the mask view, or None when no mask view was asked
+    verify_token       x̃ of the mask view or the guide's own token, None when neither was asked
     verify_confidence  c̃, likewise
     alternatives       (token, probability) of the draft pass, likeliest first
     change             1 − cosine of the token probabilities with the last draft pass's, where the
@@ -127,6 +127,24 @@ class Branch:
 
 
 @dataclass(frozen=True)
+class GuideScore:
+    """What an autoregressive guide says of one draft, given everything before it.
+
+    position     absolute; the draft is the step's proposal there
+    probability  of the draft's token, rounded to 6 digits
+    rank         how many tokens the guide finds likelier: 0 for its own choice
+    token        the guide's likeliest token
+    top          its probability, likewise rounded
+    """
+
+    position: int
+    probability: float
+    rank: int
+    token: int
+    top: float
+
+
+@dataclass(frozen=True)
 class PassRecord:
     """One forward pass: kind "full" (every position), "draft", "verify", or "audit" (asked for
     the record only: left out of every count).
@@ -169,6 +187,8 @@ class StepTrace:
     passes          the forward passes of this step; the initial one is step 1's draft
     rechecks        earlier tokens that were judged again, left to right
     branches        other states that were asked beside the text, each holding more than the last
+    guide_scores    what a guide said of the drafts it was asked about, left to right
+    guide_passes    the guide's passes, which are none of `passes`: it is another model
     """
 
     index: int
@@ -182,6 +202,8 @@ class StepTrace:
     passes: tuple[PassRecord, ...] = ()
     rechecks: tuple[Recheck, ...] = ()
     branches: tuple[Branch, ...] = ()
+    guide_scores: tuple[GuideScore, ...] = ()
+    guide_passes: tuple[PassRecord, ...] = ()
 
     @property
     def revoked(self) -> tuple[int, ...]:
@@ -225,8 +247,10 @@ class ModelInfo:
 
     @property
     def attention(self) -> str:
-        """bidirectional or block-causal."""
-        return "bidirectional" if self.causal_block is None else "block-causal"
+        """bidirectional, block-causal, or causal (a guide: blocks of one, answering the next)."""
+        if self.causal_block is None:
+            return "bidirectional"
+        return "causal" if self.causal_block == self.shift == 1 else "block-causal"
 
 
 @dataclass(frozen=True)
@@ -240,6 +264,7 @@ class DecodeTrace:
     strategy, cache  {"name": …, knob: value, …}
     config           the fields of DecodeConfig
     status           "finished", or "stopped" when the run was ended from outside
+    guide            the autoregressive guide, where the strategy asked one
     """
 
     prompt: str
@@ -252,6 +277,7 @@ class DecodeTrace:
     steps: tuple[StepTrace, ...] = ()
     status: str = "stopped"
     prompt_format: str = ""
+    guide: ModelInfo | None = None
 
     @property
     def prompt_length(self) -> int:
@@ -345,8 +371,23 @@ class DecodeTrace:
         return sum(record.compared for record in self._counted)
 
     @property
+    def guide_passes(self) -> int:
+        """Forward passes of the guide: 0 without one. No part of `passes`."""
+        return len(self._of_guide)
+
+    @property
+    def guide_rows(self) -> int:
+        """Query rows over the guide's passes; times `guide.n_layers` its own cost measure."""
+        return sum(record.rows for record in self._of_guide)
+
+    @property
+    def guide_seconds(self) -> float:
+        """Wall time of the guide's passes."""
+        return sum(record.seconds for record in self._of_guide)
+
+    @property
     def seconds(self) -> float:
-        """Wall time of all passes."""
+        """Wall time of all passes, without a guide's."""
         return sum(record.seconds for record in self._counted)
 
     @property
@@ -380,6 +421,10 @@ class DecodeTrace:
     @property
     def _counted(self) -> list[PassRecord]:
         return [record for step in self.steps for record in step.counted]
+
+    @property
+    def _of_guide(self) -> list[PassRecord]:
+        return [record for step in self.steps for record in step.guide_passes]
 
     @property
     def _answer_span(self) -> int:

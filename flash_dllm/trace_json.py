@@ -90,10 +90,18 @@ def _tree(trace: DecodeTrace) -> dict[str, Any]:
         for proposal in step["proposals"]:
             if proposal["change"] is None:
                 del proposal["change"]  # not asked
+        for name in ("guide_scores", "guide_passes"):
+            if not step[name]:
+                del step[name]  # there was no guide
+        for record in step.get("guide_passes", ()):
+            # a guide's passes have no choice, and its layers are not the model's
+            del record["route"], record["layers"], record["row_layers"], record["compared"]
     for name, usual in (("shift", 0), ("causal_block", None)):
         # written for the models that need it: other files stay what they were
         if tree["model"][name] == usual:
             del tree["model"][name]
+    if tree["guide"] is None:
+        del tree["guide"]
     if not tree["prompt_format"]:
         del tree["prompt_format"]
     for part, kind in (

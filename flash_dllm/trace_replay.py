@@ -12,10 +12,11 @@ from itertools import pairwise
 from flash_dllm.caches.base import CachePolicy, StepFacts, verify_query
 from flash_dllm.canvas import Canvas
 from flash_dllm.extra_rows import with_extra_rows
+from flash_dllm.guidance import Hearing
 from flash_dllm.layer_cost import counts_of, query_spans, total
-from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
+from flash_dllm.query import DraftAsk, GuideAsk, Prediction, Query, Role, VerifyAsk
 from flash_dllm.shift import shifted
-from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
+from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, ModelAsk, StepState
 from flash_dllm.trace import (
     DecodeTrace,
     ModelInfo,
@@ -46,11 +47,17 @@ def replay(trace: DecodeTrace, settings: Settings) -> list[list[Query]]:
     )  # fmt: skip
     memory = Memory(settings.cache.start(), settings.strategy.start())
     queries = []
+    hearing = Hearing()
+    if (trace.guide is not None) != settings.strategy.needs_guide:
+        expected = "must name the guide" if trace.guide is None else "is of no use here"
+        raise TraceError(f"{expected}: the strategy is {settings.strategy.name}", ".guide")
     for number, step in enumerate(trace.steps, 1):
         try:
             if canvas.is_finished:
                 raise TraceError("comes after the run was finished")
-            asked, memory, canvas = check_step(step, number, canvas, settings, model, memory)
+            asked, memory, canvas = check_step(
+                step, number, canvas, settings, model, memory, hearing
+            )
             queries.append(asked)
         except TraceError as error:
             raise error.inside(f".steps[{number - 1}]") from None
@@ -76,9 +83,11 @@ def check_step(
     settings: Settings,
     model: ModelInfo,
     memory: Memory,
+    hearing: Hearing,
 ) -> tuple[list[Query], Memory, Canvas]:
     """What this step asked, memory and canvas after it. Raises TraceError unless it is what the
-    strategy and the cache policy, with this memory, do on this canvas."""
+    strategy and the cache policy, with this memory, do on this canvas; `hearing` is what a guide
+    holds."""
     strategy, cache = settings.strategy, settings.cache
     if step.index != number:
         raise TraceError(f"must be {number}, got {step.index}", ".index")
@@ -88,8 +97,11 @@ def check_step(
     positions = [proposal.position for proposal in step.proposals]
     if sorted(positions) != list(step.window):
         raise TraceError("must hold each window position once", ".proposals")
-    decision, asks = redecide(strategy, state, step)
+    decision, everything = redecide(strategy, state, step)
+    guided = [ask for ask in everything if isinstance(ask, GuideAsk)]
+    asks = [ask for ask in everything if not isinstance(ask, GuideAsk)]
     compare(step, decision)
+    check_guide(step, guided, canvas, hearing)
     for place, proposal in enumerate(step.proposals):
         if proposal.committed_token == model.mask_token_id:
             raise TraceError("commits the mask token", f".proposals[{place}]")
@@ -105,8 +117,27 @@ def check_step(
     return queries, Memory(kept, decision.carry), after
 
 
+def check_guide(
+    step: StepTrace, asks: list[GuideAsk], canvas: Canvas, hearing: Hearing
+) -> None:
+    """Raise TraceError unless the guide was asked what it says, with rows that follow."""
+    asked = [position for ask in asks for position, _ in ask.drafts[-ask.scored :]]
+    if [score.position for score in step.guide_scores] != asked:
+        raise TraceError("must hold each draft that the guide read, once", ".guide_scores")
+    if len(step.guide_passes) != len(asks):
+        raise TraceError(f"must hold {len(asks)}, got {len(step.guide_passes)}", ".guide_passes")
+    for place, (record, ask) in enumerate(zip(step.guide_passes, asks, strict=True)):
+        query = hearing.query(canvas, ask)
+        wanted = (query.kind, query.rows, len(query.predict))
+        if (record.kind, record.rows, record.predicted) != wanted:
+            raise TraceError(
+                f"must be {query.kind} of {query.rows} rows, {len(query.predict)} predicted",
+                f".guide_passes[{place}]",
+            )
+
+
 def _facts(
-    step: StepTrace, asks: list[Ask], before: Canvas, after: Canvas, cache: CachePolicy
+    step: StepTrace, asks: list[ModelAsk], before: Canvas, after: Canvas, cache: CachePolicy
 ) -> StepFacts:
     """What the policy learned when this step ended."""
     accepted = tuple(position for position, _ in step.accepted)
@@ -140,6 +171,8 @@ def redecide(
                 drafts = [recorded[position] for position in ask.window]
                 answer = _drafts(drafts, strategy.wants_changes)
                 answer = _with_extra_answers(answer, ask, step)
+            elif isinstance(ask, GuideAsk):
+                answer = _guide([position for position, _ in ask.drafts[-ask.scored :]], step)
             else:
                 answer = _views([recorded[position] for position, _ in ask.searched], absent)
             ask = generator.send(answer)
@@ -191,6 +224,21 @@ def _with_extra_answers(drafts: Prediction, ask: DraftAsk, step: StepTrace) -> P
         ],
         alternatives=[*drafts.alternatives, *[()] * others],
         scores=tuple(recheck.confidence for recheck in step.rechecks),
+    )
+
+
+def _guide(positions: list[int], step: StepTrace) -> Prediction:
+    """The recorded answers of the guide."""
+    recorded = {score.position: score for score in step.guide_scores}
+    for position in positions:
+        if position not in recorded:
+            raise TraceError(f"must hold the guide's score of position {position}", ".guide_scores")
+    scores = [recorded[position] for position in positions]
+    return Prediction(
+        [score.token for score in scores],
+        [score.top for score in scores],
+        [()] * len(scores),
+        ranked=[(score.probability, score.rank) for score in scores],
     )
 
 
@@ -260,7 +308,7 @@ def check_reading(step: StepTrace, canvas: Canvas) -> None:
 
 def check_passes(
     step: StepTrace,
-    asks: list[Ask],
+    asks: list[ModelAsk],
     canvas: Canvas,
     cache: CachePolicy,
     model: ModelInfo,
@@ -331,7 +379,7 @@ def check_cost(record: PassRecord, query: Query, n_layers: int) -> None:
         raise TraceError("leaves out a row of the first layer", ".layers")
 
 
-def _all_rows(query: Query, ask: Ask, canvas: Canvas, model: ModelInfo) -> Query:
+def _all_rows(query: Query, ask: ModelAsk, canvas: Canvas, model: ModelInfo) -> Query:
     """The policy's rows and what the loop makes of them."""
     query = shifted(query, canvas, model.mask_token_id, model.shift)
     if isinstance(ask, VerifyAsk):
@@ -341,7 +389,7 @@ def _all_rows(query: Query, ask: Ask, canvas: Canvas, model: ModelInfo) -> Query
 
 def _possible(
     step: StepTrace,
-    ask: Ask,
+    ask: ModelAsk,
     canvas: Canvas,
     cache: CachePolicy,
     model: ModelInfo,

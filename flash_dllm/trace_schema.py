@@ -34,6 +34,7 @@ from flash_dllm.trace import (
     SCHEMA_VERSION,
     Branch,
     DecodeTrace,
+    GuideScore,
     ModelInfo,
     PassRecord,
     Proposal,
@@ -183,9 +184,17 @@ def step_reader(vocab_size: int, length: int) -> Reader:
         answers=items(triple(position, token, UNIT), MAX_WINDOW),
         is_kept=flag,
     )
+    score = record(
+        GuideScore,
+        position=position,
+        probability=UNIT,
+        rank=whole(0, MAX_VOCAB),
+        token=token,
+        top=UNIT,
+    )
     return record(
         StepTrace,
-        optional=("rechecks", "branches"),
+        optional=("rechecks", "branches", "guide_scores", "guide_passes"),
         index=whole(1, MAX_GEN_LENGTH),
         window=items(position, MAX_WINDOW),
         proposals=items(proposal, MAX_WINDOW),
@@ -197,6 +206,8 @@ def step_reader(vocab_size: int, length: int) -> Reader:
         passes=items(forward, 16),
         rechecks=items(recheck, length),
         branches=items(branch, MAX_BRANCHES),
+        guide_scores=items(score, MAX_WINDOW),
+        guide_passes=items(forward, MAX_WINDOW),
     )
 
 
@@ -232,7 +243,7 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
     """A trace of well-formed parts, and its settings as objects. Raises TraceError."""
     check_version(value)
     names = tuple(item.name for item in fields(DecodeTrace))
-    check_keys(value, ("format", "schema_version", *names), ("prompt_format",))
+    check_keys(value, ("format", "schema_version", *names), ("prompt_format", "guide"))
     model = within(".model", MODEL, value["model"])
     token = whole(0, model.vocab_size - 1)
     within(".model.mask_token_id", token, model.mask_token_id)
@@ -252,5 +263,6 @@ def read_trace(value: Any) -> tuple[DecodeTrace, Settings]:
         token_texts=within(".token_texts", token_texts(model.vocab_size), value["token_texts"]),
         steps=within(".steps", items(step, gen_length), value["steps"]),
         status=within(".status", choice(*STATUSES), value["status"]),
+        guide=within(".guide", optional(MODEL), value.get("guide")),
     )
     return trace, settings

@@ -28,6 +28,7 @@ class HashEngine:
     max_length: int = 256
     shift: int = 0
     causal_block: int | None = None
+    guide: object = None
 
     @property
     def info(self) -> ModelInfo:

@@ -114,3 +114,25 @@ def test_a_strategy_without_epsilon_is_not_told_as_if_it_had_one():
     sure = Proposal(1, 1, 0.95, Verdict.CONFIDENT, 0)
     text = sentences.step_sentence(trace, step(sure, stop=StopReason.NO_SEARCH))
     assert text == "The strategy wrote 1 draft of this window at once."
+
+
+def test_a_guided_step_speaks_of_the_guide():
+    trace = replace(toy(), guide=toy().model)
+    kept = Proposal(1, 1, 0.95, Verdict.VERIFIED, 1, 1, 0.9)
+    failed = Proposal(2, 0, 0.7, Verdict.MISMATCH, 2, 1, 0.61)
+    record = step(kept, failed, stop=StopReason.MISMATCH)
+    assert sentences.step_sentence(trace, record) == (
+        "The guide kept one draft and stopped at “A”, where it would rather write “B”."
+    )
+    assert sentences.stop_label(trace, record) == "stops here: the guide says “B”"
+    assert sentences.token_sentence(trace, kept) == "Kept by the guide."
+    forced = replace(failed, verdict=Verdict.FORCED)
+    assert sentences.step_sentence(trace, step(forced, stop=StopReason.MISMATCH)) == (
+        "The guide rejected the very first draft, “A”, where it would rather write “B”; it was "
+        "written all the same, so that the step moves on."
+    )
+    everything = step(kept, replace(kept, position=2), stop=StopReason.EXHAUSTED)
+    assert sentences.step_sentence(trace, everything) == (
+        "The guide kept 2 drafts: it rejected none that it read."
+    )
+    assert sentences.summary(trace).endswith(" and 0 of the guide")

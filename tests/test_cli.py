@@ -48,6 +48,7 @@ def test_list_as_json_names_the_shelves(capsys):
         "families": [
             "a2d_qwen3", "dream", "fast_dllm_qwen", "llada", "llada2_moe", "lladamoe", "sdar",
         ],
+        "guides": ["llama", "qwen2", "qwen3"],
         "peers": {name: peer.described() for name, peer in PEERS.items()},
         "presets": {family: list(known) for family, known in PRESETS.items()},
     }

@@ -7,9 +7,16 @@ import torch
 from safetensors.torch import load_file
 
 from flash_dllm.caches import NoCache
+from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
-from flash_dllm.models import EMBEDDED, load_model
+from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.evaluation.measurement import read_items
+from flash_dllm.guidance import Hearing
+from flash_dllm.models import EMBEDDED, EMBEDDED_GUIDE, load_model
+from flash_dllm.peers import PEERS
+from flash_dllm.query import GuideAsk
+from flash_dllm.settings import from_preset
 from flash_dllm.strategies import Greedy
 from tests.random_model import MASK, plain_logits
 
@@ -98,3 +105,61 @@ def test_it_solves_a_word_problem_by_its_preset(embedded):
     trace = decode(embedded, ids, settings.strategy, settings.cache, settings.config)
     assert trace.text.rstrip().endswith("#### 12")
     assert trace.status == "finished"
+
+
+# the guide
+
+
+def test_the_guide_is_llama_in_8_megabytes_with_the_models_tokenizer():
+    tensors = load_file(EMBEDDED_GUIDE / "model.safetensors")
+    assert sum(tensor.numel() for tensor in tensors.values()) == 4_000_512
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.bfloat16}
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        assert (EMBEDDED_GUIDE / name).read_bytes() == (EMBEDDED / name).read_bytes()
+
+
+def test_the_guide_equals_transformers_llama(embedded):
+    """Scores of a whole reference answer, read in chunks of 7 through the guide's own cache."""
+    from transformers import LlamaForCausalLM
+
+    item = read_items(EMBEDDED.parent / "tasks", "algebra", 1)[0]
+    prompt = embedded.encode(item.prompt)
+    answer = embedded.encode(item.answer, raw=True)
+    network = LlamaForCausalLM.from_pretrained(EMBEDDED_GUIDE, dtype=torch.float32)
+    with torch.no_grad():
+        logits = network(torch.tensor([prompt + answer])).logits[0]
+    logits[:, MASK] = -torch.inf
+    shares = logits.softmax(-1)
+    guide = embedded.guide
+    canvas = Canvas.start(prompt, DecodeConfig(gen_length=len(answer)), ())
+    session = guide.open(SessionRequest(1, canvas.length))
+    handle, hearing = session.admit(canvas.length, 0), Hearing()
+    drafts = tuple(enumerate(answer, len(prompt)))
+    for end in range(7, len(drafts), 7):
+        (said,) = session.ask([(handle, hearing.query(canvas, GuideAsk(drafts[:end], 7)))])()
+        for (position, draft), (share, _) in zip(drafts[end - 7 : end], said.scores, strict=True):
+            assert share == pytest.approx(float(shares[position - 1, draft]), abs=1e-4)
+    session.close()
+
+
+def test_the_guide_knows_held_out_answers(embedded):
+    """Perplexity far below that of the vocabulary (4096) and of a uniform choice among two."""
+    from training.evaluate_guide import losses
+
+    items = read_items(EMBEDDED.parent / "tasks", "word", 4)
+    prompts = [embedded.encode(item.prompt) for item in items]
+    answers = [embedded.encode(item.answer, raw=True) for item in items]
+    found = losses(embedded.guide, prompts, answers)
+    assert sum(found) / len(found) < 0.4
+
+
+def test_guided_decoding_answers_with_few_passes(embedded):
+    peer = from_preset(PEERS["flashdlm"].settings, {})
+    ids = embedded.encode(
+        "Nathan has 4 boxes with 6 eggs in each. How many eggs does Nathan have?"
+    )
+    trace = decode(embedded, ids, peer.strategy, peer.cache, peer.config)
+    assert trace.text.endswith("#### 24")
+    assert trace.guide is not None and trace.guide.name == "guide"
+    assert trace.tokens_per_pass > 3
+    assert trace.guide_passes >= len(trace.steps)

@@ -15,6 +15,7 @@ RULES = {
     "flash_dllm/models/quantize.py": {"flash_dllm", "torch", "torchao"},
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
     "flash_dllm/engine.py": {"flash_dllm", "kernels", "torch"},
+    "flash_dllm/guide.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/cache.py": {"torch"},
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},
@@ -63,11 +64,13 @@ PLAIN = {
     "flash_dllm/extra_rows.py",
     "flash_dllm/canvas.py", "flash_dllm/tracking.py", "flash_dllm/config.py",
     "flash_dllm/settings.py", "flash_dllm/pass_sizes.py", "flash_dllm/peers.py",
-    "flash_dllm/decoder.py", "flash_dllm/engine_protocol.py", "flash_dllm/scripted.py",
-    "flash_dllm/layer_plan.py", "flash_dllm/layer_cost.py", "flash_dllm/cost_map.py",
+    "flash_dllm/decoder.py", "flash_dllm/guidance.py", "flash_dllm/engine_protocol.py",
+    "flash_dllm/scripted.py", "flash_dllm/layer_plan.py", "flash_dllm/layer_cost.py",
+    "flash_dllm/cost_map.py",
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
-ROWS = {"flash_dllm.engine", "flash_dllm.cache", "flash_dllm.packing", "flash_dllm.sampling",
+ROWS = {"flash_dllm.engine", "flash_dllm.guide", "flash_dllm.cache", "flash_dllm.packing",
+        "flash_dllm.sampling",
         "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.memory", "flash_dllm.models",
         "flash_dllm.cli", "flash_dllm.layerwise", "flash_dllm.movement"}  # fmt: skip
 

@@ -16,6 +16,7 @@ from flash_dllm.caches import (
     DelayedDecodeCache,
     DelayedGreedyCache,
     DualCache,
+    FreeCache,
     NoCache,
     PrefixCache,
 )
@@ -224,6 +225,7 @@ PEER_CACHES = st.one_of(
     st.just(DualCache()),
     st.builds(DelayedDecodeCache, st.integers(1, 9)),
     st.builds(DelayedGreedyCache, st.integers(1, 9), st.integers(0, 9)),
+    st.builds(FreeCache, st.sampled_from(["position", "block"])),
 )
 STRATEGIES = st.one_of(
     st.builds(Confidence, st.floats(0, 1)),

@@ -184,6 +184,7 @@ def test_evaluate_writes_a_line_per_item_and_a_summary(small_folder, tmp_path, c
     kinds = {
         "domain": str, "specification": str, "text": str, "correct": bool, "tokens": int,
         "steps": int, "passes": int, "rows": int, "verified": int,
+        "guide_passes": int, "guide_rows": int,
     }  # fmt: skip
     for line in lines:
         assert {key: type(value) for key, value in line.items()} == kinds

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 log = logging.getLogger(__name__)
 
-Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+Attention = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, bool], Tensor]
 
 # no segment is longer; also the size of a block in `local_attention`
 MAX_SEGMENT = 512
@@ -87,7 +87,12 @@ class ModelConfig:
 
 
 def local_attention(
-    q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor, segments: Tensor
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens: Tensor,
+    segments: Tensor,
+    is_causal: bool = False,
 ) -> Tensor:
     """Segment attention through SDPA: each block of tokens sees its own and both neighbour blocks.
 
@@ -96,6 +101,7 @@ def local_attention(
 
     q, k, v    [T, H, D]
     segments   [T]         int32; number of the token's segment
+    is_causal  whether a token sees only itself and earlier ones of its segment
     Returns    [T, H, D]
     """
     total, heads, size = q.shape
@@ -117,23 +123,42 @@ def local_attention(
     # -1 marks padding inside a block and -2 missing neighbours; padded queries still see padding
     own = split(segments, -1)
     seen = own[:, :, None] == neighbours(own, -2)[:, None, :]
+    if is_causal:
+        places = torch.arange(block, device=q.device)
+        keys = torch.arange(-block, 2 * block, device=q.device)
+        seen &= keys <= places[:, None]
     out = F.scaled_dot_product_attention(q_blocks, k_blocks, v_blocks, attn_mask=seen[:, None])
     return out.transpose(1, 2).reshape(blocks * block, heads, size)[:total]
 
 
 def varlen_attention(
-    q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor, segments: Tensor
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens: Tensor,
+    segments: Tensor,
+    is_causal: bool = False,
 ) -> Tensor:
     """Segment attention through torch's public variable-length interface (FlashAttention)."""
     from torch.nn.attention.varlen import varlen_attn
 
-    return varlen_attn(q, k, v, cu_seqlens, cu_seqlens, MAX_SEGMENT, MAX_SEGMENT)
+    longest = MAX_SEGMENT, MAX_SEGMENT
+    if is_causal:
+        return varlen_attn(q, k, v, cu_seqlens, cu_seqlens, *longest, window_size=(-1, 0))
+    return varlen_attn(q, k, v, cu_seqlens, cu_seqlens, *longest)
 
 
-def aten_attention(q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor, segments: Tensor) -> Tensor:
+def aten_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cu_seqlens: Tensor,
+    segments: Tensor,
+    is_causal: bool = False,
+) -> Tensor:
     """Segment attention through the operator under `varlen_attention`, for other torch versions."""
     return torch.ops.aten._flash_attention_forward(
-        q, k, v, cu_seqlens, cu_seqlens, MAX_SEGMENT, MAX_SEGMENT, 0.0, False, False
+        q, k, v, cu_seqlens, cu_seqlens, MAX_SEGMENT, MAX_SEGMENT, 0.0, is_causal, False
     )[0]
 
 
@@ -144,7 +169,9 @@ ATTENTIONS: dict[str, Attention] = {
 }
 
 
-def choose_attention(device: torch.device, heads: int, head_dim: int) -> str:
+def choose_attention(
+    device: torch.device, heads: int, head_dim: int, is_causal: bool = False
+) -> str:
     """The fastest attention that works here: tried forward and backward against `local`.
 
     Says on the log why one was not taken.
@@ -160,7 +187,7 @@ def choose_attention(device: torch.device, heads: int, head_dim: int) -> str:
 
     def run(attention: Attention) -> tuple[Tensor, Tensor]:
         leaf = qkv.clone().requires_grad_()
-        out = attention(*leaf.unbind(0), cu_seqlens.to(device), segments.to(device))
+        out = attention(*leaf.unbind(0), cu_seqlens.to(device), segments.to(device), is_causal)
         out.float().square().sum().backward()
         assert leaf.grad is not None
         return out.detach().float(), leaf.grad.float()
@@ -232,6 +259,7 @@ class Block(nn.Module):
         cu_seqlens: Tensor,
         segments: Tensor,
         attention: Attention,
+        is_causal: bool = False,
     ) -> Tensor:
         config, dtype = self.config, x.dtype
         kv_size = config.n_kv_heads * config.head_dim
@@ -244,7 +272,7 @@ class Block(nn.Module):
         if config.n_kv_heads != config.n_heads:
             repeats = config.n_heads // config.n_kv_heads
             k, v = k.repeat_interleave(repeats, 1), v.repeat_interleave(repeats, 1)
-        mixed = attention(q, k, v, cu_seqlens, segments).reshape(-1, config.d_model)
+        mixed = attention(q, k, v, cu_seqlens, segments, is_causal).reshape(-1, config.d_model)
         x = x + F.linear(mixed, self.attn_out.weight.to(dtype))
         gate_up_weight = torch.cat([self.ff_proj.weight, self.up_proj.weight])
         gate, up = F.linear(self.ff_norm(x), gate_up_weight.to(dtype)).chunk(2, dim=-1)
@@ -269,6 +297,8 @@ class GatherRows(torch.autograd.Function):
 
 class LLaDA(nn.Module):
     """The model. Activations are in `compute_dtype`; parameters stay fp32 for the optimisers."""
+
+    is_causal: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -327,7 +357,7 @@ class LLaDA(nn.Module):
         x = F.embedding(tokens, self.transformer["wte"].weight).to(self.compute_dtype)
         cos, sin = self.rope_cos[positions][:, None], self.rope_sin[positions][:, None]
         for block in self.transformer["blocks"]:
-            x = block(x, cos, sin, cu_seqlens, segments, attention)
+            x = block(x, cos, sin, cu_seqlens, segments, attention, self.is_causal)
         return self.transformer["ln_f"](x)
 
     def logits(self, hidden: Tensor) -> Tensor:

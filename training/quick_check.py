@@ -171,8 +171,18 @@ def accuracies(
     are_correct: Callable[[Sequence[Any], Sequence[str]], Sequence[bool]],
     epsilon: float,
 ) -> dict[str, dict[str, float]]:
-    """Per domain: accuracy, and tokens per step up to and with the first end token."""
+    """`rates` of one confidence decoder."""
     decoded = decode(model, packed_canvas(checks, chat, device, False), chat, epsilon)
+    return rates(decoded, checks, chat, are_correct)
+
+
+def rates(
+    decoded: Decoded,
+    checks: CheckSet,
+    chat: ChatTokenizer,
+    are_correct: Callable[[Sequence[Any], Sequence[str]], Sequence[bool]],
+) -> dict[str, dict[str, float]]:
+    """Per domain: accuracy, and tokens per step up to and with the first end token."""
     answers = decoded.answers(chat)
     correct = are_correct(checks.items, [chat.decode(ids) for ids in answers])
     results: dict[str, dict[str, float]] = {}

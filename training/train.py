@@ -1,4 +1,5 @@
-"""Train the embedded model. Give the second command the same arguments and --last.
+"""Train the embedded model, or with --guide its causal twin (`guide.py`). Give the second
+command the same arguments and --last.
 
     python -m training.train --data DIR --output DIR --checkpoint DIR --minutes 9.2
 
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from training.stream import PROCEDURAL, ChatTokenizer, ShardStream, StreamConfig, pack
 
 if TYPE_CHECKING:
+    from training.model import ModelConfig
     from training.quick_check import CheckSet
     from training.trainer import StepResult, Trainer
 
@@ -63,8 +66,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--decay-share", type=float, default=0.45)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--start-from", type=Path, help="a trained folder to begin with")
-    parser.add_argument("--layers", type=int, default=8)
-    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--guide", action="store_true", help="train the causal guide instead")
+    parser.add_argument("--layers", type=int, help="default: 8, of the guide 5")
+    parser.add_argument("--width", type=int, help="default: 384, of the guide 256")
     parser.add_argument("--attention", default="auto", choices=["auto", "varlen", "aten", "local"])
     parser.add_argument("--no-compile", action="store_true")
     parser.add_argument("--check-items", type=int, default=64, help="a domain; 0 for no checks")
@@ -76,10 +80,10 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 class Checks:
     """Held-out items, drawn in other processes while the model compiles, and their checks."""
 
-    def __init__(self, per_domain: int, tokenizer: str) -> None:
+    def __init__(self, per_domain: int, tokenizer: str, is_guide: bool = False) -> None:
         from training.held_out import held_out_items
 
-        self.per_domain, self.tokenizer = per_domain, tokenizer
+        self.per_domain, self.tokenizer, self.is_guide = per_domain, tokenizer, is_guide
         self.pool = ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn"))
         self.items: dict[str, Future[Any]] = {
             domain: self.pool.submit(held_out_items, domain, per_domain) for domain in PROCEDURAL
@@ -107,22 +111,36 @@ class Checks:
         checks = self.check_set()
         if self.batch is None:
             self.batch = packed_canvas(checks, self.chat, trainer.device, with_answers=True)
-        found = held_out_losses(trainer.model, self.batch)
+        if self.is_guide:
+            from training import guide
+
+            found = guide.held_out_losses(trainer.model, self.batch)
+        else:
+            found = held_out_losses(trainer.model, self.batch)
         return " ".join(f"{domain} {loss:.4f}" for domain, loss in found.items())
 
     def accuracies(self, trainer: Trainer) -> dict[str, Any]:
-        """Of greedy and of confidence decoding; logged and returned."""
+        """Of greedy and of confidence decoding, or of the guide alone; logged and returned."""
         from flash_dllm.evaluation.scoring import are_correct
-        from training.quick_check import accuracies
+        from training.quick_check import accuracies, packed_canvas, rates
 
         # the answers of a model in training: bubblewrap where it is installed, limits anyway
         judge = partial(are_correct, allow_unsandboxed=True)
+        checks = self.check_set()
         results: dict[str, Any] = {}
-        for name, epsilon in (("greedy", 2.0), (f"confidence {CHECK_EPSILON}", CHECK_EPSILON)):
-            results[name] = accuracies(
-                trainer.model, self.check_set(), self.chat, trainer.device, judge, epsilon
-            )
-            for domain, row in results[name].items():
+        if self.is_guide:
+            from training import guide
+
+            canvas = packed_canvas(checks, self.chat, trainer.device, with_answers=False)
+            decoded = guide.decode(trainer.model, canvas, self.chat)
+            results["guide alone"] = rates(decoded, checks, self.chat, judge)
+        else:
+            for name, epsilon in (("greedy", 2.0), (f"confidence {CHECK_EPSILON}", CHECK_EPSILON)):
+                results[name] = accuracies(
+                    trainer.model, checks, self.chat, trainer.device, judge, epsilon
+                )
+        for name, rows in results.items():
+            for domain, row in rows.items():
                 log.info(
                     "check %s, %s: accuracy %.3f of %d, %.2f tokens/step",
                     name,
@@ -160,11 +178,9 @@ def format_losses(result: StepResult) -> str:
 
 def train(arguments: argparse.Namespace, started: float) -> None:
     """The whole command; `started` is the monotonic time at its beginning."""
-    from training.export import export
-
     checks = None
     if arguments.check_items and not arguments.speed_test:
-        checks = Checks(arguments.check_items, arguments.tokenizer)
+        checks = Checks(arguments.check_items, arguments.tokenizer, arguments.guide)
     trainer, next_shard, warm_shards = set_up(arguments)
     config = stream_config(arguments)
     stream = ShardStream(
@@ -178,7 +194,7 @@ def train(arguments: argparse.Namespace, started: float) -> None:
             return
         finished = loop(trainer, stream, checks, arguments, started)
         trainer.save(arguments.checkpoint, finished, stream.next_index, stream.newest(WARM_SHARDS))
-    files = export(trainer.model, arguments.output)
+    files = export_model(trainer, arguments)
     log.info("exported %d files, %d bytes", len(files), sum(f.stat().st_size for f in files))
     summary: dict[str, Any] = {
         "steps": trainer.step_number,
@@ -196,24 +212,50 @@ def train(arguments: argparse.Namespace, started: float) -> None:
     log.info("done after %.1f s", time.monotonic() - started)
 
 
+def export_model(trainer: Trainer, arguments: argparse.Namespace) -> list[Path]:
+    """Write the trained model in its family's layout; the files written."""
+    if arguments.guide:
+        from training.guide import export_guide
+
+        return export_guide(trainer.model, arguments.output, ChatTokenizer(arguments.tokenizer))
+    from training.export import export
+
+    return export(trainer.model, arguments.output)
+
+
+def weights_of(trainer: Trainer, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The weights to start from, under the training model's names."""
+    if arguments.guide:
+        from training.guide import load_guide_weights
+
+        return load_guide_weights(trainer.model, arguments.start_from)
+    from training.export import load_weights
+
+    return load_weights(arguments.start_from)
+
+
 def set_up(arguments: argparse.Namespace) -> tuple[Trainer, int, list[Any]]:
     """Trainer, next shard and warm shards; continued from the checkpoint if there is one."""
     import torch
 
-    from training.model import ModelConfig
-    from training.trainer import TrainConfig, Trainer
+    from training.corruption import corrupt
+    from training.model import LLaDA
+    from training.trainer import Objective, TrainConfig, Trainer
 
     torch.set_float32_matmul_precision("high")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     name = torch.cuda.get_device_name() if device.type == "cuda" else "cpu"
     log.info("torch %s on %s", torch.__version__, name)
-    heads = arguments.width // 64
-    model_config = ModelConfig(
-        d_model=arguments.width, n_layers=arguments.layers, n_heads=heads, n_kv_heads=heads
-    )
+    kind: type[LLaDA] = LLaDA
+    objective: Objective = corrupt
+    if arguments.guide:
+        from training.guide import CausalTwin, next_tokens
+
+        kind, objective = CausalTwin, next_tokens
     config = TrainConfig(
         tokens_per_step=arguments.tokens_per_step,
-        masked_share=arguments.masked_share,
+        # the guide learns from every token
+        masked_share=1.0 if arguments.guide else arguments.masked_share,
         muon_lr=arguments.muon_lr,
         adamw_lr=arguments.adamw_lr,
         weight_decay=arguments.weight_decay,
@@ -223,22 +265,34 @@ def set_up(arguments: argparse.Namespace) -> tuple[Trainer, int, list[Any]]:
         attention=arguments.attention,
         compile=not arguments.no_compile,
     )
-    trainer = Trainer(model_config, config, device)
+    trainer = Trainer(shape(arguments), config, device, kind, objective)
     log.info(
         "%.2f M parameters, attention %s",
         sum(parameter.numel() for parameter in trainer.model.parameters()) / 1e6,
         trainer.model.attention,
     )
     if arguments.start_from:
-        from training.export import load_weights
-
-        trainer.model.load_state_dict(load_weights(arguments.start_from))
+        trainer.model.load_state_dict(weights_of(trainer, arguments))
         log.info("starting from the weights in %s", arguments.start_from)
     next_shard, warm_shards = 0, []
     if (arguments.checkpoint / "state.pt").exists() and not arguments.speed_test:
         next_shard, warm_shards = trainer.load(arguments.checkpoint)
         log.info("continuing at step %d, %.1f s", trainer.step_number, trainer.earlier_seconds)
     return trainer, next_shard, warm_shards
+
+
+def shape(arguments: argparse.Namespace) -> ModelConfig:
+    """Of the model to train, or of its guide; --layers and --width change it (heads of 64)."""
+    from training.guide import GUIDE_SHAPE
+    from training.model import ModelConfig
+
+    chosen = GUIDE_SHAPE if arguments.guide else ModelConfig()
+    if arguments.layers is not None:
+        chosen = replace(chosen, n_layers=arguments.layers)
+    if arguments.width is not None:
+        heads = arguments.width // 64
+        chosen = replace(chosen, d_model=arguments.width, n_heads=heads, n_kv_heads=heads)
+    return chosen
 
 
 def stream_config(arguments: argparse.Namespace) -> StreamConfig:

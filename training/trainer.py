@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,21 +73,36 @@ class StepResult:
         return {name: float(mean) for name, mean in means.items()}
 
 
+# what is learnt from a clean batch: `corrupt`, or `guide.next_tokens`
+Objective = Callable[[PackedBatch, int, int, torch.Generator], CorruptedBatch]
+
+
 class Trainer:
-    """Model, optimisers, masks and progress."""
+    """Model, optimisers, masks and progress.
+
+    kind       the network to train: LLaDA, or its causal twin
+    objective  what to learn from a clean batch
+    """
 
     def __init__(
-        self, model_config: ModelConfig, config: TrainConfig, device: torch.device
+        self,
+        model_config: ModelConfig,
+        config: TrainConfig,
+        device: torch.device,
+        kind: type[LLaDA] = LLaDA,
+        objective: Objective = corrupt,
     ) -> None:
         self.config, self.device = config, device
         on_cuda = device.type == "cuda"
         attention = config.attention
         if attention == "auto":
-            attention = choose_attention(device, model_config.n_heads, model_config.head_dim)
+            attention = choose_attention(
+                device, model_config.n_heads, model_config.head_dim, kind.is_causal
+            )
         elif attention not in ATTENTIONS:
             raise ValueError(f"attention must be auto or one of {[*ATTENTIONS]}, got {attention}")
         dtype = torch.bfloat16 if on_cuda else torch.float32
-        self.model = LLaDA(model_config, compute_dtype=dtype, attention=attention)
+        self.model = kind(model_config, compute_dtype=dtype, attention=attention)
         self.model.initialize(config.seed)
         self.model.to(device)
         self.optimizers = build_optimizers(
@@ -102,7 +118,7 @@ class Trainer:
         self.earlier_seconds = 0.0
         self.tokens_seen = 0
         self.run_model: Any = self.model
-        self.corrupt: Any = corrupt
+        self.corrupt = objective
         if config.compile:
             self.run_model = torch.compile(self.model, dynamic=False)
 

@@ -8,12 +8,13 @@ from flash_dllm.caches.dynamic import DynamicCache
 from flash_dllm.caches.elastic import ElasticCache
 from flash_dllm.caches.fast_dllm import DualCache, PrefixCache
 from flash_dllm.caches.flash import FlashCache
+from flash_dllm.caches.free import FreeCache
 from flash_dllm.caches.none import NoCache
 
 CACHES: dict[str, type[CachePolicy]] = {
     kind.name: kind
     for kind in (
         FlashCache, NoCache, BlockCache, PrefixCache, DualCache, DelayedDecodeCache,
-        DelayedGreedyCache, DllmCache, DynamicCache, ElasticCache,
+        DelayedGreedyCache, DllmCache, DynamicCache, ElasticCache, FreeCache,
     )
 }  # fmt: skip

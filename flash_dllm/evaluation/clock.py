@@ -1,8 +1,8 @@
 """Where the time of a run goes: passes that admit sequences, passes that decode, everything else.
 
-`Clocked` stands in front of an engine and reads what its passes say of themselves. A pass counts
-once, however many sequences share it; its seconds end when the host has its answers, so the device
-has been waited for.
+`Clocked` stands in front of an engine and reads what its passes, and those of a guide, say of
+themselves. A pass counts once, however many sequences share it; its seconds end when the host has
+its answers, so the device has been waited for.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from flash_dllm.engine_protocol import Engine, Session, SessionRequest
+from flash_dllm.engine_protocol import Engine, Guide, GuideSession, Session, SessionRequest
 from flash_dllm.query import Prediction, Query
 from flash_dllm.trace import ModelInfo
 
@@ -46,6 +46,11 @@ class Clocked:
     def max_length(self) -> int:
         return self.engine.max_length
 
+    @property
+    def guide(self) -> Guide | None:
+        guide = self.engine.guide
+        return None if guide is None else ClockedGuide(guide, self.clock)
+
     def open(self, request: SessionRequest) -> ClockedSession:
         return ClockedSession(self.engine.open(request), self.clock)
 
@@ -53,10 +58,29 @@ class Clocked:
         return self.engine.token_text(token)
 
 
-class ClockedSession:
-    """A session that keeps time."""
+@dataclass
+class ClockedGuide:
+    """A guide whose passes count like the model's."""
 
-    def __init__(self, session: Session, clock: Clock) -> None:
+    guide: Guide
+    clock: Clock
+
+    @property
+    def info(self) -> ModelInfo:
+        return self.guide.info
+
+    @property
+    def max_length(self) -> int:
+        return self.guide.max_length
+
+    def open(self, request: SessionRequest) -> ClockedGuideSession:
+        return ClockedGuideSession(self.guide.open(request), self.clock)
+
+
+class ClockedGuideSession:
+    """A guide's session that keeps time."""
+
+    def __init__(self, session: GuideSession, clock: Clock) -> None:
         self._session, self._clock = session, clock
         self._new: set[int] = set()
 
@@ -89,11 +113,19 @@ class ClockedSession:
             else:
                 self._clock.decode_seconds += seconds
 
-    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
-        self._session.promote(handle, moves)
-
     def release(self, handle: int) -> None:
         self._session.release(handle)
 
     def close(self) -> None:
         self._session.close()
+
+
+class ClockedSession(ClockedGuideSession):
+    """A session that keeps time."""
+
+    def __init__(self, session: Session, clock: Clock) -> None:
+        super().__init__(session, clock)
+        self._whole = session
+
+    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
+        self._whole.promote(handle, moves)

@@ -42,6 +42,8 @@ class Decoded:
     passes: int
     rows: int
     verified: int
+    guide_passes: int = 0
+    guide_rows: int = 0
 
 
 @dataclass
@@ -105,6 +107,8 @@ class Summary:
     passes: int
     rows: int
     verified: int
+    guide_passes: int = 0
+    guide_rows: int = 0
     accuracy: float = field(init=False)
     interval: tuple[float, float] = field(init=False)
     tokens_per_step: float = field(init=False)
@@ -235,6 +239,8 @@ def decode_items(
                 trace.passes,
                 trace.rows,
                 trace.verified,
+                trace.guide_passes,
+                trace.guide_rows,
             )
         )
     return Run(tuple(decoded), spread, seconds)
@@ -249,7 +255,9 @@ def summarize(name: str, decoded: Iterable[Decoded], correct: Iterable[bool]) ->
         sum(correct),
         *(
             sum(getattr(item, key) for item in items)
-            for key in ("tokens", "steps", "passes", "rows", "verified")
+            for key in (
+                "tokens", "steps", "passes", "rows", "verified", "guide_passes", "guide_rows"
+            )
         ),
     )
 

@@ -228,6 +228,8 @@ def _counts(engine: Any, task: str, trace: DecodeTrace) -> dict[str, Any]:
         "passes": trace.passes,
         "rows": trace.rows,
         "verified": trace.verified,
+        "guide_passes": trace.guide_passes,
+        "guide_rows": trace.guide_rows,
     }
 
 
@@ -250,6 +252,11 @@ def _details(
         "correct": correct,
         "accuracy": ratio(correct, len(records)),
         **sums,
+        # of another model, so they are added to nothing; journals from before guides lack them
+        **{
+            key: sum(record.get(key, 0) for record in records)
+            for key in ("guide_passes", "guide_rows")
+        },
         "tokens_per_step": ratio(sums["tokens"], sums["steps"]),
         "tokens_per_pass": ratio(sums["tokens"], sums["passes"]),
         "rows_per_token": ratio(sums["rows"], sums["tokens"]),

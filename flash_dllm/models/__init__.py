@@ -9,6 +9,7 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from flash_dllm.models.presets import PRESETS, preset_of
 
 if TYPE_CHECKING:
     from flash_dllm.engine import ModelEngine
+    from flash_dllm.guide import GuideModel
     from flash_dllm.models.base import ModelSpec
     from flash_dllm.models.parallel import Ranks
     from flash_dllm.models.tokenizer import Tokenizer
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 EMBEDDED = Path(__file__).resolve().parents[2] / "assets" / "tiny"
+EMBEDDED_GUIDE = EMBEDDED.parent / "guide"
 _NOT_FAMILIES = {
     "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
     "tokenizer", "transformer",
 }  # fmt: skip
+# causal models that can guide, but not decode
+_GUIDES = {"llama", "qwen2", "qwen3"}
 # named in the error, so that nobody takes one for a file that is broken
 _CAUSAL = {"gpt2", "llama", "mistral", "gemma", "qwen2", "qwen3", "qwen3_moe", "olmoe", "phi3"}
 _ALIASES = {"llada_moe": "lladamoe"}
@@ -39,7 +44,12 @@ DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 def families() -> list[str]:
     """The supported model families, by file."""
     names = [module.name for module in pkgutil.iter_modules(__path__)]
-    return sorted(name for name in names if name not in _NOT_FAMILIES)
+    return sorted(name for name in names if name not in _NOT_FAMILIES | _GUIDES)
+
+
+def guide_families() -> list[str]:
+    """The supported families of autoregressive guides, by file."""
+    return sorted(_GUIDES)
 
 
 def load_model(
@@ -54,6 +64,7 @@ def load_model(
     offline: bool = False,
     say: Callable[[str], None] | None = None,
     ranks: Ranks | None = None,
+    guide: str | Path | None = None,
 ) -> ModelEngine:
     """Load a checkpoint: a folder, a hub name (`owner/model`), or None for the embedded model.
 
@@ -66,10 +77,72 @@ def load_model(
     offline    read the hub library's local cache only
     say        gets one sentence per stage: what is downloaded, how much memory is needed, …
     ranks      the processes of torchrun (`parallel.start_ranks`), which then also fix the device
+    guide      folder or hub name of the autoregressive guide for strategies that ask one; None is
+               the embedded model's. It is loaded when a strategy first asks
     Raises FileNotFoundError, ValueError, RuntimeError, ImportError, PermissionError or
     ConnectionError in one sentence: missing or damaged files, unsupported model_type or values,
     no room, an implementation or device that this machine lacks, no network, a licence gate.
     """
+    engine = _load(
+        folder, impl, device, dtype, graphs, quantize, overrides, revision, offline, say, ranks
+    )
+
+    def find() -> GuideModel:
+        place = str(engine.model.device)
+        return load_guide(engine, guide, impl, place, dtype, offline, say)
+
+    return replace(engine, find_guide=find)
+
+
+def load_guide(
+    engine: ModelEngine,
+    folder: str | Path | None = None,
+    impl: str = "auto",
+    device: str = "auto",
+    dtype: str = "auto",
+    offline: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> GuideModel:
+    """Load a causal model as the guide of `engine`: a folder, a hub name, or None for the
+    embedded one. Arguments and errors are those of `load_model`.
+
+    Raises ValueError also where the two don't share their tokens.
+    """
+    from flash_dllm.guide import GuideModel
+
+    path = EMBEDDED_GUIDE if folder is None else folder
+    info = engine.info
+    try:
+        causal = _load(
+            path, impl, device, dtype, graphs=False, offline=offline, say=say, is_guide=True,
+            overrides={"mask_token_id": info.mask_token_id},
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"the guide could not be loaded: {error}") from None
+    own, other = (getattr(found.codec, "vocabulary", None) for found in (engine, causal))
+    if own is None or own != other:
+        raise ValueError(
+            f"the guide {causal.info.name} has other tokens than {info.name}; give one with the "
+            "same vocabulary as guide, or choose a strategy without one"
+        )
+    return GuideModel(causal, info.vocab_size, info.mask_token_id)
+
+
+def _load(
+    folder: str | Path | None = None,
+    impl: str = "auto",
+    device: str = "auto",
+    dtype: str = "auto",
+    graphs: bool = True,
+    quantize: str = "none",
+    overrides: Mapping[str, Any] | None = None,
+    revision: str | None = None,
+    offline: bool = False,
+    say: Callable[[str], None] | None = None,
+    ranks: Ranks | None = None,
+    is_guide: bool = False,
+) -> ModelEngine:
+    """`load_model` without a guide, or a guide itself."""
     import torch
 
     from flash_dllm.engine import ModelEngine
@@ -94,7 +167,7 @@ def load_model(
     name = str(folder) if is_remote else path.resolve().name
 
     config = read_json(path / "config.json") | dict(overrides or {})
-    family = _family(config, path)
+    family = _family(config, path, is_guide)
     tokenizer = Tokenizer(path, getattr(family, "TEMPLATE_OPTIONS", None))
     if config.get("mask_token_id") is None:
         config["mask_token_id"] = _mask_token_id(path, tokenizer)
@@ -268,9 +341,14 @@ def _family_name(config: dict) -> str:
     return _ALIASES.get(name, name)
 
 
-def _family(config: dict, path: Path):
-    name = _family_name(config)
-    if name not in families():
+def _family(config: dict, path: Path, is_guide: bool):
+    name, known = _family_name(config), guide_families() if is_guide else families()
+    if is_guide and name not in known:
+        raise ValueError(
+            f"model_type {config.get('model_type')!r} in {path} can't be a guide; supported are "
+            f"{', '.join(known)}"
+        )
+    if name not in known:
         kinds = config.get("architectures")
         is_causal = name in _CAUSAL or (
             isinstance(kinds, list) and any(str(kind).endswith("ForCausalLM") for kind in kinds)
@@ -278,7 +356,7 @@ def _family(config: dict, path: Path):
         what = " (a causal language model, which can't fill in masks)" if is_causal else ""
         raise ValueError(
             f"model_type {config.get('model_type')!r} in {path}{what} is not supported; supported "
-            f"are {', '.join(families())}"
+            f"are {', '.join(known)}"
         )
     return importlib.import_module(f"{__name__}.{name}")
 

@@ -75,6 +75,12 @@ class Tokenizer:
         return max(self._tokenizer.get_vocab().values()) + 1
 
     @property
+    def vocabulary(self) -> dict[str, int]:
+        """Text → id of the ordinary tokens."""
+        known = self._tokenizer.get_vocab().items()
+        return {text: token for text, token in known if text not in self._special}
+
+    @property
     def mask_token_id(self) -> int | None:
         """The mask token that the tokenizer declares, if it does."""
         return self._tokenizer.mask_token_id

@@ -7,6 +7,7 @@ from flash_dllm.strategies.factor import Factor
 from flash_dllm.strategies.flash_verify import FlashVerify
 from flash_dllm.strategies.freedave import FreeDave
 from flash_dllm.strategies.greedy import Greedy
+from flash_dllm.strategies.guided import Guided
 from flash_dllm.strategies.llada import Llada
 from flash_dllm.strategies.prophet import Prophet
 from flash_dllm.strategies.wino import Wino
@@ -14,6 +15,6 @@ from flash_dllm.strategies.wino import Wino
 STRATEGIES: dict[str, type[DecodingStrategy]] = {
     kind.name: kind
     for kind in (
-        FlashVerify, Confidence, Greedy, Factor, Llada, Prophet, Adaptive, FreeDave, Wino,
+        FlashVerify, Confidence, Greedy, Factor, Llada, Prophet, Adaptive, FreeDave, Wino, Guided,
     )  # fmt: skip
 }

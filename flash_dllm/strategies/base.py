@@ -10,10 +10,11 @@ from typing import ClassVar
 
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
-from flash_dllm.query import DraftAsk, Prediction, VerifyAsk
+from flash_dllm.query import DraftAsk, GuideAsk, Prediction, VerifyAsk
 from flash_dllm.trace import Branch, Proposal, Recheck, StopReason
 
-Ask = DraftAsk | VerifyAsk
+ModelAsk = DraftAsk | VerifyAsk
+Ask = ModelAsk | GuideAsk
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class DecodingStrategy(ABC):
     def start(self) -> object:
         """What the first step's `carry` is; most strategies keep nothing."""
         return None
+    needs_guide: ClassVar[bool] = False  # whether it asks an autoregressive guide
 
     @abstractmethod
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
