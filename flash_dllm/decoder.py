@@ -311,7 +311,7 @@ class _Sequence:
             moves = [
                 (views[p.position], p.position)
                 for p in decision.judged
-                if p.verdict is Verdict.VERIFIED
+                if p.verdict in (Verdict.VERIFIED, Verdict.CONFIDENT) and p.rank
             ]
             session.promote(self.handle, moves)
         written.update(position for _, position in moves)

@@ -126,9 +126,12 @@ def verify_query(
     searched = [position for position, _ in ask.searched]
     length, count = canvas.horizon, len(searched)
     ranks = list(range(1, count + 1))
-    rows = len(own) + 2 * count
-    scratch = range(length, length + 2 * count)
-    mask_slots = searched if ask.shares_masks else scratch[count:]
+    unviewed = set(ask.unviewed)
+    viewed = [(p, rank) for p, rank in zip(searched, ranks, strict=True) if p not in unviewed]
+    asked = [position for position, _ in viewed]
+    rows = len(own) + count + len(viewed)
+    scratch = range(length, length + count + len(viewed))
+    mask_slots = asked if ask.shares_masks else scratch[count:]
     return Query(
         "audit" if ask.is_dry else "verify",
         length,
@@ -136,18 +139,18 @@ def verify_query(
             *(canvas.token(position) for position in reread),
             *(token for _, token in ask.decided),
             *(draft for _, draft in ask.searched),
-            *[mask_token_id] * count,
+            *[mask_token_id] * len(viewed),
         ],
-        positions=[*own, *searched, *searched],
+        positions=[*own, *searched, *asked],
         slots=[*own, *scratch[:count], *mask_slots],
         roles=[
             *[int(role)] * len(reread),
             *[int(Role.DECIDED)] * len(ask.decided),
             *[int(Role.DRAFT_VIEW)] * count,
-            *[int(Role.MASK_VIEW)] * count,
+            *[int(Role.MASK_VIEW)] * len(viewed),
         ],
-        ranks=[*[0] * len(own), *ranks, *ranks],
-        predict=list(range(rows - count, rows)),
+        ranks=[*[0] * len(own), *ranks, *(rank for _, rank in viewed)],
+        predict=list(range(rows - len(viewed), rows)),
         searched=dict(zip(searched, ranks, strict=True)),
         block_size=canvas.causal_block,
     )

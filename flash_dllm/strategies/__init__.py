@@ -1,6 +1,7 @@
 """The strategies by name, in the order in which the explorer offers them."""
 
 from flash_dllm.strategies.base import DecodingStrategy
+from flash_dllm.strategies.chain import Chain
 from flash_dllm.strategies.confidence import Confidence
 from flash_dllm.strategies.factor import Factor
 from flash_dllm.strategies.flash_verify import FlashVerify
@@ -9,5 +10,5 @@ from flash_dllm.strategies.llada import Llada
 from flash_dllm.strategies.prophet import Prophet
 
 STRATEGIES: dict[str, type[DecodingStrategy]] = {
-    kind.name: kind for kind in (FlashVerify, Confidence, Greedy, Factor, Llada, Prophet)
+    kind.name: kind for kind in (FlashVerify, Confidence, Greedy, Factor, Llada, Prophet, Chain)
 }
