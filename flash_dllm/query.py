@@ -57,6 +57,11 @@ class VerifyAsk:
     shares_masks: bool = False
     unviewed: tuple[int, ...] = ()
 
+    @property
+    def viewed(self) -> list[int]:
+        """The searched positions that get a mask view, in acceptance order."""
+        return [position for position, _ in self.searched if position not in self.unviewed]
+
 
 @dataclass
 class Query:

@@ -20,7 +20,7 @@ from flash_dllm.canvas import Canvas
 from flash_dllm.query import DraftAsk, Prediction, Query, Role, VerifyAsk
 from flash_dllm.shift import shifted
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, TraceError, Verdict
+from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, TraceError
 from flash_dllm.trace_schema import Settings
 
 View = tuple[int, float]
@@ -94,7 +94,7 @@ def _facts(
     if isinstance(last := asks[-1], VerifyAsk):
         written.update(position for position, _ in last.decided)
         if cache.keeps_entries:
-            written |= {p.position for p in step.proposals if p.verdict is Verdict.VERIFIED}
+            written |= {p.position for p in step.proposals if p.keeps_view}
     unwritten = tuple(position for position in accepted if position not in written)
     return StepFacts(before, after, accepted, unwritten, None, step.passes[0].kind == "full")
 
@@ -116,7 +116,7 @@ def redecide(
             if isinstance(ask, DraftAsk):
                 answer = _drafts([recorded[position] for position in ask.window])
             else:
-                answer = _views([recorded[position] for position, _ in ask.searched], absent)
+                answer = _views([recorded[position] for position in ask.viewed], absent)
             ask = generator.send(answer)
     except StopIteration as end:
         return end.value, asks

@@ -34,6 +34,7 @@ class Chain(DecodingStrategy):
         metadata={"symbol": "", "low": 0.0, "high": 1.0, "help": "commit anywhere (1 = never)"},
     )
 
+    defer: float = field(default=0.0, metadata={"symbol": "", "low": 0.0, "high": 1.0, "help": "x"})
     skip: float = field(default=0.0, metadata={"symbol": "", "low": 0.0, "high": 1.0, "help": "x"})
     gamma: float = field(default=0.0, metadata={"symbol": "γ", "low": 0.0, "high": 1.0, "help": "x"})
     force: str = field(default="leftmost", metadata={"choices": ("leftmost", "surest"), "help": "x"})
@@ -50,7 +51,8 @@ class Chain(DecodingStrategy):
         count = draft.decidable
         c = draft.confidences
         i = 0
-        decided = [0] if self.force == "leftmost" else []
+        is_left = self.force == "leftmost" and c[0] >= self.defer
+        decided = [0] if is_left else []
         i = len(decided)
         while i < count and c[i] >= self.epsilon:
             decided.append(i)
@@ -63,7 +65,7 @@ class Chain(DecodingStrategy):
         hope = 1.0
         taken = set(decided)
         for j in range(i, count):
-            if j in taken or c[j] < self.skip:
+            if j in taken or c[j] < max(self.skip, self.defer):
                 continue
             if self.search_size is not None and len(chain) == self.search_size:
                 break
