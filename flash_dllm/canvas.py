@@ -120,13 +120,6 @@ class Canvas:
         """Position of the leftmost committed end token."""
         return self._first_end
 
-    def until(self, end: int) -> Canvas:
-        """The text as if it ended there: nothing behind exists."""
-        return replace(
-            self, tokens=self.tokens[:end], flags=self.flags[:end],
-            _undecided=self._undecided[: bisect_left(self._undecided, end)],
-        )  # fmt: skip
-
     def commit(self, accepted) -> Canvas:
         """Write (position, token) pairs. Raises ValueError on a decided or foreign position."""
         tokens, flags = list(self.tokens), bytearray(self.flags)

@@ -48,7 +48,7 @@ class VerifyAsk:
     shares_masks  whether a mask view stands in its position's own slot, where rows of lower rank
               see it in place of the draft pass's entry, as in the authors' code: it has seen
               drafts, so later drafts reach earlier views (docs/decisions.md, Visibility)
-    unviewed  searched positions that get a draft view only: nothing is asked about them again
+    unviewed  searched positions that get a draft view only: they are not asked about again
     """
 
     decided: tuple[tuple[int, int], ...]
@@ -60,7 +60,8 @@ class VerifyAsk:
     @property
     def viewed(self) -> list[int]:
         """The searched positions that get a mask view, in acceptance order."""
-        return [position for position, _ in self.searched if position not in self.unviewed]
+        without = set(self.unviewed)
+        return [position for position, _ in self.searched if position not in without]
 
 
 @dataclass

@@ -145,10 +145,11 @@ def _again(strategy: DecodingStrategy, canvas: Canvas, step: StepTrace) -> Rejud
     has_searched = any(isinstance(ask, VerifyAsk) and not ask.is_dry for ask in asks)
     proposals, stop = decision.proposals, decision.stop
     certainty = Certainty.EXACT
-    if has_searched and _decided(proposals) != _decided(step.proposals):
+    if _stops_at_absent(decision):
+        # also with the same D: a chain at a higher ε asks about links that it had trusted
+        certainty = Certainty.DECIDED
+    elif has_searched and _decided(proposals) != _decided(step.proposals):
         certainty = Certainty.APPROXIMATE
-        if _stops_at_absent(decision):
-            certainty = Certainty.DECIDED
     if certainty is Certainty.DECIDED:
         proposals = tuple(
             p if p.rank == 0 else replace(p, verdict=Verdict.WAITING) for p in proposals

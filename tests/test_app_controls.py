@@ -24,13 +24,13 @@ VALUES = {
 
 def test_every_knob_appears_once_with_its_owners():
     found = controls()
-    assert found["epsilon"].owners == ("flash_verify", "confidence")
+    assert found["epsilon"].owners == ("flash_verify", "confidence", "chain")
     assert found["track_size"].owners == ("flash",)
     assert found["gen_length"].owners == ("config",)
     owners = {owner for control in found.values() for owner in control.owners}
     assert owners == {
         "flash_verify", "confidence", "factor", "llada", "prophet", "flash", "dkv", "dkv_greedy",
-        "config",
+        "chain", "config",
     }  # fmt: skip
     assert set(STRATEGIES) | set(CACHES) >= owners - {"config"}
 

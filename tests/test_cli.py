@@ -40,7 +40,9 @@ def test_list_as_json_names_the_shelves(capsys):
     code, out, _ = call(capsys, "--list", "--json")
     assert code == 0
     assert json.loads(out) == {
-        "strategies": ["flash_verify", "confidence", "greedy", "factor", "llada", "prophet"],
+        "strategies": [
+            "flash_verify", "confidence", "greedy", "factor", "llada", "prophet", "chain",
+        ],
         "caches": ["flash", "none", "block", "prefix", "dual", "dkv", "dkv_greedy"],
         "impls": ["torch", "triton"],
         "families": [
@@ -221,7 +223,7 @@ def test_the_module_runs_in_a_fresh_process():
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    names = "flash_verify, confidence, greedy, factor, llada, prophet"
+    names = "flash_verify, confidence, greedy, factor, llada, prophet, chain"
     assert result.stdout.startswith(f"strategies: {names}\n")
 
 

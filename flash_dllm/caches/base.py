@@ -126,12 +126,11 @@ def verify_query(
     searched = [position for position, _ in ask.searched]
     length, count = canvas.horizon, len(searched)
     ranks = list(range(1, count + 1))
-    unviewed = set(ask.unviewed)
-    viewed = [(p, rank) for p, rank in zip(searched, ranks, strict=True) if p not in unviewed]
-    asked = [position for position, _ in viewed]
+    rank_of = dict(zip(searched, ranks, strict=True))
+    viewed = ask.viewed
     rows = len(own) + count + len(viewed)
     scratch = range(length, length + count + len(viewed))
-    mask_slots = asked if ask.shares_masks else scratch[count:]
+    mask_slots = viewed if ask.shares_masks else scratch[count:]
     return Query(
         "audit" if ask.is_dry else "verify",
         length,
@@ -141,7 +140,7 @@ def verify_query(
             *(draft for _, draft in ask.searched),
             *[mask_token_id] * len(viewed),
         ],
-        positions=[*own, *searched, *asked],
+        positions=[*own, *searched, *viewed],
         slots=[*own, *scratch[:count], *mask_slots],
         roles=[
             *[int(role)] * len(reread),
@@ -149,8 +148,8 @@ def verify_query(
             *[int(Role.DRAFT_VIEW)] * count,
             *[int(Role.MASK_VIEW)] * len(viewed),
         ],
-        ranks=[*[0] * len(own), *ranks, *(rank for _, rank in viewed)],
+        ranks=[*[0] * len(own), *ranks, *map(rank_of.__getitem__, viewed)],
         predict=list(range(rows - len(viewed), rows)),
-        searched=dict(zip(searched, ranks, strict=True)),
+        searched=rank_of,
         block_size=canvas.causal_block,
     )

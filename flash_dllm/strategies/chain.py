@@ -2,42 +2,104 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import ClassVar
 
 from flash_dllm.config import check_ranges
 from flash_dllm.query import Prediction, VerifyAsk
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.strategies.confidence import EPSILON, decided_proposals
+from flash_dllm.strategies.confidence import decided_proposals
 from flash_dllm.strategies.draft import ask_draft
 from flash_dllm.trace import StopReason, Verdict
 
 
+def hopeful(confidences: Sequence[float], hope: float) -> int:
+    """How many drafts, from the first on, are worth a place in the chain: the product of their
+    confidences up to there, which estimates the chance that all of them hold, is at least `hope`.
+
+    >>> hopeful([0.9, 0.5, 0.9, 0.6], hope=0.4)
+    3
+    """
+    count, product = 0, 1.0
+    for confidence in confidences:
+        product *= confidence
+        if product < hope:
+            break
+        count += 1
+    return count
+
+
+def judge_chain(
+    drafts: Sequence[int],
+    views: Sequence[tuple[int, float] | None],
+    gamma: float,
+) -> tuple[list[Verdict], StopReason]:
+    """What becomes of the chain's drafts, and why acceptance ended.
+
+    views   (token, confidence) of each mask view; None where the draft was sure enough without
+
+    Stops at the first failure: what follows was judged given that draft.
+
+    >>> judge_chain([7, 8, 9], [(7, 0.6), None, (4, 0.7)], gamma=0.0)[0][-1].value
+    'CORRECTED'
+    """
+    verdicts: list[Verdict] = []
+    stop = StopReason.EXHAUSTED if drafts else StopReason.NO_SEARCH
+    for draft, view in zip(drafts, views, strict=True):
+        if stop is not StopReason.EXHAUSTED:
+            verdicts.append(Verdict.AFTER_STOP)
+        elif view is None:
+            verdicts.append(Verdict.CONFIDENT)
+        elif view[0] != draft:
+            stop = StopReason.MISMATCH
+            verdicts.append(Verdict.CORRECTED if view[1] >= gamma else Verdict.MISMATCH)
+        elif view[1] < gamma:
+            stop = StopReason.BELOW_GAMMA
+            verdicts.append(Verdict.UNSURE)
+        else:
+            verdicts.append(Verdict.VERIFIED)
+    return verdicts, stop
+
+
 @dataclass(frozen=True)
 class Chain(DecodingStrategy):
+    """Commit the leftmost draft and the sure ones right behind it; ask again about those that
+    follow, as far as there is hope that the text before them holds; keep the prefix that does.
+
+    The leftmost draft is what one token at a time from left to right would write, and a mask view
+    of a contiguous chain says the same for its position, so nothing needs a threshold: at the
+    first mismatch the view's own token is written. At ε = 1 the result is that of one token at a
+    time, up to entries that are as old as the draft pass. A draft inside the chain with c ≥ ε gets
+    no mask view: it is kept if the chain before it holds.
+
+    Our own; the accepted prefix is that of Flash-Verify (paper, Alg. 2) in the order of positions.
+    Measured in docs/experiments.md.
+    """
+
     name: ClassVar[str] = "chain"
 
-    epsilon: float = field(default=0.9, metadata=EPSILON)
+    epsilon: float = field(
+        default=0.9,
+        metadata={"symbol": "ε", "low": 0.0, "high": 1.0,
+                  "help": "ask no second time about drafts at least this sure"},
+    )
     hope: float = field(
         default=0.3,
         metadata={"symbol": "h", "low": 0.0, "high": 1.0,
-                  "help": "end the chain where the product of its drafts' confidences is lower"},
+                  "help": "end the chain where the product of its confidences falls below this"},
     )
     search_size: int | None = field(
         default=16,
         metadata={"symbol": "|S|", "low": 0, "high": 1024,
-                  "help": "longest chain behind the decided tokens; none means the whole window"},
+                  "help": "longest chain; none means all that may be committed"},
     )
-    far: float = field(
-        default=1.0,
-        metadata={"symbol": "", "low": 0.0, "high": 1.0, "help": "commit anywhere (1 = never)"},
+    gamma: float = field(
+        default=0.0,
+        metadata={"symbol": "γ", "low": 0.0, "high": 1.0,
+                  "help": "keep and correct only where the mask view is at least this sure"},
     )
-
-    defer: float = field(default=0.0, metadata={"symbol": "", "low": 0.0, "high": 1.0, "help": "x"})
-    skip: float = field(default=0.0, metadata={"symbol": "", "low": 0.0, "high": 1.0, "help": "x"})
-    gamma: float = field(default=0.0, metadata={"symbol": "γ", "low": 0.0, "high": 1.0, "help": "x"})
-    force: str = field(default="leftmost", metadata={"choices": ("leftmost", "surest"), "help": "x"})
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -47,54 +109,30 @@ class Chain(DecodingStrategy):
         return 2 * min(size, window_size)
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
+        # the decidable positions stand first, from left to right
         draft = yield from ask_draft(state)
-        count = draft.decidable
-        c = draft.confidences
-        i = 0
-        is_left = self.force == "leftmost" and c[0] >= self.defer
-        decided = [0] if is_left else []
-        i = len(decided)
-        while i < count and c[i] >= self.epsilon:
-            decided.append(i)
-            i += 1
-        if self.far < 1:
-            decided += [j for j in range(i, count) if c[j] >= self.far]
-        if not decided:
-            decided = [max(range(count), key=lambda j: (c[j], -j))]
-        chain: list[int] = []
-        hope = 1.0
-        taken = set(decided)
-        for j in range(i, count):
-            if j in taken or c[j] < max(self.skip, self.defer):
-                continue
-            if self.search_size is not None and len(chain) == self.search_size:
-                break
-            hope *= c[j]
-            if hope < self.hope:
-                break
-            chain.append(j)
-        views = {}
+        confidences = draft.confidences[: draft.decidable]
+        sure = sum(1 for _ in takewhile(lambda c: c >= self.epsilon, confidences[1:]))
+        decided = list(range(1 + sure))
+        rest = confidences[len(decided) :][: self.search_size]
+        end = len(decided) + hopeful(rest, self.hope)
+        chain = range(len(decided), end)
+
+        views: dict[int, tuple[int, float]] = {}
         if chain:
-            asked = [j for j in chain if c[j] < self.epsilon]
-            sure = tuple(draft.positions[j] for j in chain if c[j] >= self.epsilon)
-            answer = yield VerifyAsk(draft.pairs(decided), draft.pairs(chain), unviewed=sure)
-            views = dict(zip(asked, zip(answer.tokens, answer.confidences, strict=True), strict=True))
-        proposals = decided_proposals(draft, decided, self.epsilon, {})
-        stop = StopReason.EXHAUSTED if chain else StopReason.NO_SEARCH
-        for rank, j in enumerate(chain, 1):
-            if stop is not StopReason.EXHAUSTED:
-                verdict = Verdict.AFTER_STOP
-            elif j not in views:
-                verdict = Verdict.CONFIDENT
-            elif views[j][0] == draft.tokens[j]:
-                verdict = Verdict.VERIFIED
-                if views[j][1] < self.gamma:
-                    verdict = Verdict.UNSURE
-                    stop = StopReason.BELOW_GAMMA
-            else:
-                verdict = Verdict.CORRECTED if views[j][1] >= self.gamma else Verdict.MISMATCH
-                stop = StopReason.MISMATCH
-            proposals.append(draft.proposal(j, verdict, rank, views.get(j)))
-        kept = taken | set(chain)
-        waiting = [j for j in range(len(draft.positions)) if j not in kept]
-        return Decision(tuple(proposals), stop, draft.waiting(waiting, views))
+            trusted = [i for i in chain if confidences[i] >= self.epsilon]
+            answer = yield VerifyAsk(
+                draft.pairs(decided),
+                draft.pairs(list(chain)),
+                unviewed=tuple(draft.positions[i] for i in trusted),
+            )
+            asked = [i for i in chain if confidences[i] < self.epsilon]
+            pairs = zip(answer.tokens, answer.confidences, strict=True)
+            views = dict(zip(asked, pairs, strict=True))
+        verdicts, stop = judge_chain(
+            [draft.tokens[i] for i in chain], [views.get(i) for i in chain], self.gamma
+        )
+        proposals = decided_proposals(draft, decided, self.epsilon)
+        for rank, (i, verdict) in enumerate(zip(chain, verdicts, strict=True), 1):
+            proposals.append(draft.proposal(i, verdict, rank, views.get(i)))
+        return Decision(tuple(proposals), stop, draft.waiting(range(end, len(draft.positions))))
