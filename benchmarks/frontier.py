@@ -44,6 +44,7 @@ from flash_dllm.peers import PEERS
 from flash_dllm.settings import Settings, from_preset
 
 REFERENCE = "greedy"
+DOCUMENT = Path(__file__).parents[1] / "docs" / "experiments.md"
 _BLOCKS = {"gen_length": 128, "block_length": 32, "window_size": 32}
 CONTROLS: dict[str, dict[str, Any]] = {
     REFERENCE: {
@@ -216,16 +217,56 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         )
 
 
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as Markdown, by rising work, paired with the first row named `preset` if any."""
+    lines = [
+        "| setting | accuracy (95 %) | word | algebra | code | story | against the preset | "
+        "tokens/step | tokens/pass | rows/token | row-layers/token |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    paired = {row["setting"]: row for row in compared(rows, "preset")}
+    for row in sorted(rows, key=lambda row: float(row["rows_per_token"])):
+        other = paired[row["setting"]]
+        against = "" if row["setting"] == "preset" or not other["p"] else (
+            f"{100 * float(other['difference']):+.1f} points "
+            f"({100 * float(other['difference_low']):+.1f} to "
+            f"{100 * float(other['difference_high']):+.1f}), p {float(other['p']):.2f}"
+        )
+        domains = [f"{float(row[name]):.3f}" if row.get(name) else "" for name in
+                   ("word", "algebra", "code", "story")]  # fmt: skip
+        cells = [
+            row["setting"],
+            f"{float(row['accuracy']):.3f} ({float(row['low']):.3f}–{float(row['high']):.3f})",
+            *domains, against,
+            f"{float(row['tokens_per_step']):.2f}", f"{float(row['tokens_per_pass']):.2f}",
+            f"{float(row['rows_per_token']):.1f}", f"{float(row['row_layers_per_token']):.0f}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def write_document(rows: Sequence[dict[str, Any]], path: Path = DOCUMENT) -> None:
+    """Put the table between the marks of docs/experiments.md."""
+    before, start, rest = path.read_text(encoding="utf-8").partition("<!-- measured -->\n")
+    _, end, after = rest.partition("<!-- /measured -->\n")
+    if not (start and end and rows):
+        raise ValueError(f"{path} has no marks for the table, or there are no rows to write")
+    path.write_text(f"{before}{start}{table(rows)}\n{end}{after}", encoding="utf-8")
+
+
 def parser() -> argparse.ArgumentParser:
     cli = argparse.ArgumentParser(prog="python -m benchmarks.frontier", description=__doc__)
     add = cli.add_argument
     add("--settings", type=Path, help="JSON of named settings")
     add("--only-settings", action="store_true", help="without the peers and the preset")
+    add("--names", nargs="+", help="only these, in this order")
+    add("--document", type=Path, metavar="CSV",
+        help="measure nothing: write docs/experiments.md's measured table from this file")
     add("--no-reference", action="store_true", help="without the reference, which takes longest")
     add("--items", type=Path, default=Path("assets/tasks"), help="folder of held-out items")
     add("--domains", nargs="+", default=["word", "algebra", "code", "story"])
     add("--limit", type=int, help="items a domain")
-    add("--output", type=Path, required=True)
+    add("--output", type=Path, default=Path("training/local/frontier"))
     add("--reference", default=REFERENCE, help="the setting that accuracies are paired with")
     add("--model")
     add("--device", default="cpu")
@@ -239,12 +280,21 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
+    if options.document is not None:
+        write_document(read_rows(options.document))
+        return
     started = time.monotonic()
     table = options.output / "frontier.csv"
     rows = read_rows(table)
     known = {row["setting"] for row in rows}
+    found = cases(options.settings, options.only_settings)
+    if options.names:
+        place = {name: number for number, name in enumerate(options.names)}
+        if missing := set(place) - {case.name for case in found}:
+            raise ValueError(f"no settings are named {', '.join(sorted(missing))}")
+        found = sorted((c for c in found if c.name in place), key=lambda case: place[case.name])
     left = [
-        case for case in cases(options.settings, options.only_settings)
+        case for case in found
         if case.name not in known and not (options.no_reference and case.name == REFERENCE)
     ]  # fmt: skip
     context = multiprocessing.get_context("spawn")

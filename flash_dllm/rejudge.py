@@ -169,7 +169,7 @@ def _is_absent(proposal: Proposal) -> bool:
 
 def _stops_at_absent(decision: Decision) -> bool:
     """Whether acceptance got as far as a mask view that was not recorded."""
-    return any(_is_absent(p) and p.verdict is Verdict.MISMATCH for p in decision.proposals)
+    return any(_is_absent(p) and p.verdict is Verdict.MISMATCH for p in decision.judged)
 
 
 def _decided(proposals: tuple[Proposal, ...]) -> tuple[int, ...]:

@@ -48,7 +48,8 @@ def test_a_line_holds_the_counts_of_single_runs_and_is_measured_once(tmp_path, c
     tokens, asked = sum(t.tokens for t in traces), sum(t.rows for t in traces)
     assert int(rows["ours"]["tokens"]) == tokens
     assert float(rows["ours"]["rows_per_token"]) == pytest.approx(asked / tokens, abs=0.005)
-    assert float(rows["ours"]["row_layers_per_token"]) == pytest.approx(8 * asked / tokens, abs=0.05)
+    layers = float(rows["ours"]["row_layers_per_token"])
+    assert layers == pytest.approx(8 * asked / tokens, abs=0.05)
     assert float(rows["ours"]["tokens_per_pass"]) == pytest.approx(
         tokens / sum(t.passes for t in traces), abs=0.0005
     )
@@ -67,3 +68,25 @@ def test_settings_that_start_from_nothing_known_are_refused(tmp_path):
         frontier.cases(path, only=True)
     names = [case.name for case in frontier.cases(None, only=False)]
     assert names == ["greedy", "preset", *PEERS]
+
+
+def test_the_table_pairs_with_the_preset_and_sorts_by_work(tmp_path):
+    """Two of four against three of four right: −25 points, one item apart, so p = 1."""
+    shared = {"accuracy": "0.75", "low": "0.3", "high": "0.95", "word": "0.75",
+              "tokens_per_step": "6", "tokens_per_pass": "3"}  # fmt: skip
+    rows = [
+        {"setting": "preset", **shared, "rows_per_token": "17", "row_layers_per_token": "136",
+         "right": "1110", "settings": "{}"},
+        {"setting": "ours", **shared, "accuracy": "0.5", "rows_per_token": "9",
+         "row_layers_per_token": "72", "right": "1100", "settings": "{}"},
+    ]  # fmt: skip
+    path = tmp_path / "experiments.md"
+    path.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n", encoding="utf-8")
+    frontier.write_document(rows, path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("before", "after", 8)
+    assert lines[4].startswith("| ours | 0.500 (0.300–0.950) | 0.750 |  |  |  | -25.0 points (")
+    assert "), p 1.00 | 6.00 | 3.00 | 9.0 | 72 |" in lines[4]
+    assert lines[5].startswith("| preset | 0.750 ") and " |  | 6.00 | 3.00 | 17.0 |" in lines[5]
+    with pytest.raises(ValueError, match="no rows to write"):
+        frontier.write_document([], path)
