@@ -129,6 +129,7 @@ def verify_pass(trace: DecodeTrace, index: int) -> Query | None:
     ask = VerifyAsk(
         tuple((p.position, p.draft_token) for p in step.proposals if p.rank == 0),
         tuple((p.position, p.draft_token) for p in _searched(step)),
+        unviewed=tuple(p.position for p in _searched(step) if not p.has_view),
     )
     reread = step.verify_tracked if keeps else canvas.decided()
     role = Role.TRACKED if keeps else Role.CONTEXT
@@ -209,8 +210,8 @@ def _columns(
         name = label(text_of(p.draft_token))
         help_ = f"draft {k}, “{name}”"
         columns.append(Column(f"{k} {name}", "draft views", help_, (query.length + k - 1,)))
-    for k in range(1, len(searched) + 1):
-        slot = query.length + len(searched) + k - 1
+    viewed = [k for k, p in enumerate(searched, 1) if p.has_view]
+    for slot, k in enumerate(viewed, query.length + len(searched)):
         columns.append(Column(f"mask {k}", "mask views", f"mask view {k}", (slot,)))
     if blanks:
         help_ = "the blanks that nobody searches, as [MASK]"

@@ -61,8 +61,15 @@ def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | Non
         case Verdict.CONFIDENT:
             if epsilon is None:
                 return "Written at once by the strategy's own rule."
+            if proposal.rank:
+                return (
+                    f"Kept without a check: c ≥ ε = {number(epsilon)}, and every draft before it "
+                    "held."
+                )
             return f"Written at once: c ≥ ε = {number(epsilon)}."
         case Verdict.FORCED:
+            if _is_chain(trace):
+                return "Written as the leftmost draft of the window."
             return "Written as the surest draft of the window."
         case Verdict.VERIFIED | Verdict.CORRECTED if _gamma(trace) is None:
             is_same = proposal.verify_token == proposal.draft_token
@@ -78,6 +85,8 @@ def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | Non
         case Verdict.UNSURE:
             return f"Not kept: both views agree, but below γ = {number(_gamma(trace))}."
         case Verdict.AFTER_STOP:
+            if not proposal.has_view:
+                return "Sure, but behind the first failure, so not kept."
             return "Checked, but behind the first failure, so not kept."
     return "Drafted only; this step did not check it."
 
@@ -129,11 +138,14 @@ def number(value: float | None) -> str:
 
 def _written_first(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
     forced = [p for p in step.proposals if p.verdict is Verdict.FORCED]
-    sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT]
+    # a chain's sure links stand behind the first ones, and count as kept by the check
+    sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT and not p.rank]
     threshold = trace.strategy.get("epsilon")
     epsilon = number(threshold)
     if forced:
         name = f"“{label(text_of(forced[0].draft_token))}” ({number(forced[0].confidence)})"
+        if _is_chain(trace):
+            return _leftmost_first(name, len(sure))
         if trace.strategy.get("name") == "greedy":
             return f"Greedy writes one token a step: {name}, the surest of the window."
         if threshold is None:
@@ -148,6 +160,14 @@ def _written_first(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
     return f"{len(sure)} tokens were sure enough to write at once (c ≥ ε = {epsilon})."
 
 
+def _is_chain(trace: DecodeTrace) -> bool:
+    return trace.strategy.get("name") == "chain"
+
+
+def _leftmost_first(name: str, sure: int) -> str:
+    """A chain's first draft, below ε, and how many sure ones follow it."""
+    behind = f", and {counted(sure, 'sure draft')} right behind it" if sure else ""
+    return f"A chain starts with the leftmost draft, {name}{behind}."
 def _ahead(step: Step) -> str:
     """States of the text that were asked ahead, in the same pass."""
     kept = sum(branch.is_kept for branch in step.branches)
@@ -179,7 +199,7 @@ def _checked(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
         return ""
     if step.stop is None:
         return "What the check would say there was not recorded."
-    kept = [p for p in step.proposals if p.verdict is Verdict.VERIFIED]
+    kept = [p for p in step.proposals if p.keeps_view]
     if not kept:
         start = "The check kept no further draft"
     elif len(kept) == 1:

@@ -26,7 +26,7 @@ from flash_dllm.settings import Settings, check_cache
 from flash_dllm.shift import shifted
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
-from flash_dllm.trace import DecodeTrace, ModelInfo, PassRecord, StepTrace, Verdict
+from flash_dllm.trace import DecodeTrace, ModelInfo, PassRecord, StepTrace
 
 log = logging.getLogger(__name__)
 
@@ -408,7 +408,7 @@ class _Sequence:
             moves = [
                 (views[p.position], p.position)
                 for p in decision.judged
-                if p.verdict is Verdict.VERIFIED
+                if p.keeps_view and p.position in views
             ]
             session.promote(self.handle, moves)
         written.update(position for _, position in moves)

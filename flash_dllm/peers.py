@@ -1,4 +1,4 @@
-"""The decoders that the paper is compared with: named settings, and what to know about each.
+"""The decoders that the paper is compared with, and ours: named settings, and what to know of each.
 
 A peer is a strategy, a cache and knobs of the one loop; `--preset NAME` starts from it on every
 model with bidirectional attention. Plain data; `docs/decoders.md` is written from it.
@@ -302,6 +302,20 @@ PEERS: dict[str, Peer] = {
         "later mask views have seen a draft and tell the earlier ones: drafts confirm themselves",
         "Tracks by attention probability of all layers, not by raw scores of all but the first "
         "two. Exact length instead of EOS padding.",
+    ),
+    "chain": Peer(
+        "Chain, ours", "none", 2026, "this project, docs/experiments.md",
+        _settings(
+            {"name": "chain", "epsilon": 0.9, "hope": 0.3, "search_size": 16, "gamma": 0.0},
+            {"name": "flash", "track_size": 8, "verify_rows": 1}, block_length=None,
+        ),
+        "Commit the leftmost draft; check those that follow for as long as there is hope that all "
+        "before them hold; keep the prefix that does, and the check's own token after it.",
+        "at ε = 1 without cache: what one token at a time from left to right would write, but for "
+        "blanks behind it that have not seen this step's drafts",
+        "drafts with c ≥ ε are not checked; entries that are neither in the window nor tracked",
+        "No blocks: the window always holds the next 32 masks. `verify_rows` = 1: tracked tokens "
+        "are not read again in the second pass.",
     ),
 }  # fmt: skip
 

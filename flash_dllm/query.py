@@ -83,12 +83,20 @@ class VerifyAsk:
     shares_masks  whether a mask view stands in its position's own slot, where rows of lower rank
               see it in place of the draft pass's entry, as in the authors' code: it has seen
               drafts, so later drafts reach earlier views (docs/decisions.md, Visibility)
+    unviewed  searched positions that get a draft view only: they are not asked about again
     """
 
     decided: tuple[tuple[int, int], ...]
     searched: tuple[tuple[int, int], ...]
     is_dry: bool = False
     shares_masks: bool = False
+    unviewed: tuple[int, ...] = ()
+
+    @property
+    def viewed(self) -> list[int]:
+        """The searched positions that get a mask view, in acceptance order."""
+        without = set(self.unviewed)
+        return [position for position, _ in self.searched if position not in without]
 
 
 @dataclass(frozen=True)

@@ -170,10 +170,11 @@ def _again(
     has_searched = any(isinstance(ask, VerifyAsk) and not ask.is_dry for ask in asks)
     proposals, stop = decision.proposals, decision.stop
     certainty = Certainty.EXACT
-    if has_searched and _decided(proposals) != _decided(step.proposals):
+    if _stops_at_absent(decision):
+        # also with the same D: a chain at a higher ε asks about links that it had trusted
+        certainty = Certainty.DECIDED
+    elif has_searched and _decided(proposals) != _decided(step.proposals):
         certainty = Certainty.APPROXIMATE
-        if _stops_at_absent(decision):
-            certainty = Certainty.DECIDED
     if certainty is Certainty.DECIDED:
         proposals = tuple(
             p if p.rank == 0 else replace(p, verdict=Verdict.WAITING) for p in proposals
@@ -195,7 +196,7 @@ def _is_absent(proposal: Proposal) -> bool:
 
 def _stops_at_absent(decision: Decision) -> bool:
     """Whether acceptance got as far as a mask view that was not recorded."""
-    return any(_is_absent(p) and p.verdict is Verdict.MISMATCH for p in decision.proposals)
+    return any(_is_absent(p) and p.verdict is Verdict.MISMATCH for p in decision.judged)
 
 
 def _decided(proposals: tuple[Proposal, ...]) -> tuple[int, ...]:

@@ -93,6 +93,16 @@ class Proposal:
             return None
         return self.verify_token if self.verdict is Verdict.CORRECTED else self.draft_token
 
+    @property
+    def has_view(self) -> bool:
+        """Whether a mask view of it was asked; a chain trusts its sure drafts without."""
+        return self.verify_token is not None
+
+    @property
+    def keeps_view(self) -> bool:
+        """Whether the entry that its draft view wrote is that of the committed token."""
+        return bool(self.rank) and self.committed_token == self.draft_token
+
 
 @dataclass(frozen=True)
 class Recheck:

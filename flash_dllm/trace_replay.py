@@ -17,15 +17,7 @@ from flash_dllm.layer_cost import counts_of, query_spans, total
 from flash_dllm.query import DraftAsk, GuideAsk, Prediction, Query, Role, VerifyAsk
 from flash_dllm.shift import shifted
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, ModelAsk, StepState
-from flash_dllm.trace import (
-    DecodeTrace,
-    ModelInfo,
-    PassRecord,
-    Proposal,
-    StepTrace,
-    TraceError,
-    Verdict,
-)
+from flash_dllm.trace import DecodeTrace, ModelInfo, PassRecord, Proposal, StepTrace, TraceError
 from flash_dllm.trace_schema import Settings
 
 View = tuple[int, float]
@@ -145,7 +137,7 @@ def _facts(
     if isinstance(last := asks[-1], VerifyAsk):
         written.update(position for position, _ in last.decided)
         if cache.promotes:
-            written |= {p.position for p in step.proposals if p.verdict is Verdict.VERIFIED}
+            written |= {p.position for p in step.proposals if p.keeps_view}
     unwritten = tuple(position for position in accepted if position not in written)
     was_full = step.passes[0].kind == "full"
     return StepFacts(
@@ -174,7 +166,7 @@ def redecide(
             elif isinstance(ask, GuideAsk):
                 answer = _guide([position for position, _ in ask.drafts[-ask.scored :]], step)
             else:
-                answer = _views([recorded[position] for position, _ in ask.searched], absent)
+                answer = _views([recorded[position] for position in ask.viewed], absent)
             ask = generator.send(answer)
     except StopIteration as end:
         return end.value, asks

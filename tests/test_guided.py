@@ -329,7 +329,7 @@ class AgreeingGuide:
                     [self.says[p][0] for p in query.targets],
                     [self.says[p][1] for p in query.targets],
                     [()] * len(query.targets),
-                    scores=[self.says[p][2:] for p in query.targets],
+                    ranked=[self.says[p][2:] for p in query.targets],
                 )
                 for _, query in queries
             ]
@@ -471,7 +471,7 @@ def test_guide_families_equal_transformers_networks(engine, tmp_path, kind, more
         query = hearing.query(canvas, GuideAsk(drafts[:end], scored))
         (answer,) = session.ask([(handle, query)])()
         for (position, draft), (share, rank) in zip(
-            drafts[end - scored : end], answer.scores, strict=True
+            drafts[end - scored : end], answer.ranked, strict=True
         ):
             row = expected[position - 1]
             assert share == pytest.approx(float(shares[position - 1, draft]), abs=2e-6)

@@ -18,6 +18,7 @@ from flash_dllm.strategies import STRATEGIES
 
 LABELS = {
     "flash_verify": "Flash-Verify: draft, check, keep",
+    "chain": "Chain: left to right, for as long as it holds",
     "confidence": "Confidence only, no check",
     "greedy": "Greedy, one token a step",
     "flash": "Flash-Cache: re-read a few",

@@ -173,10 +173,12 @@ def verify_query(
     length, count = canvas.horizon, len(searched)
     first = 0 if writes else 1
     ranks = list(range(first + 1, first + count + 1))
-    rows = len(own) + 2 * count
+    rank_of = dict(zip(searched, ranks, strict=True))
+    viewed = ask.viewed
+    rows = len(own) + count + len(viewed)
     copies = 0 if writes else len(own)
-    scratch = range(length + copies, length + copies + 2 * count)
-    mask_slots = searched if ask.shares_masks else scratch[count:]
+    scratch = range(length + copies, length + copies + count + len(viewed))
+    mask_slots = viewed if ask.shares_masks else scratch[count:]
     if not writes:
         role = Role.TRACKED_COPY
     decided_role = Role.DECIDED if writes else Role.DECIDED_COPY
@@ -187,22 +189,19 @@ def verify_query(
             *(canvas.token(position) for position in reread),
             *(token for _, token in ask.decided),
             *(draft for _, draft in ask.searched),
-            *[mask_token_id] * count,
+            *[mask_token_id] * len(viewed),
         ],
-        positions=[*own, *searched, *searched],
+        positions=[*own, *searched, *viewed],
         slots=[*(own if writes else range(length, length + copies)), *scratch[:count],
                *mask_slots],
         roles=[
             *[int(role)] * len(reread),
             *[int(decided_role)] * len(ask.decided),
             *[int(Role.DRAFT_VIEW)] * count,
-            *[int(Role.MASK_VIEW)] * count,
+            *[int(Role.MASK_VIEW)] * len(viewed),
         ],
-        ranks=[*[first] * len(own), *ranks, *ranks],
-        predict=list(range(rows - count, rows)),
-        searched={
-            **dict.fromkeys(own[:copies], 1),
-            **dict(zip(searched, ranks, strict=True)),
-        },
+        ranks=[*[first] * len(own), *ranks, *map(rank_of.__getitem__, viewed)],
+        predict=list(range(rows - len(viewed), rows)),
+        searched={**dict.fromkeys(own[:copies], 1), **rank_of},
         block_size=canvas.causal_block,
     )

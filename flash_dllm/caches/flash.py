@@ -137,7 +137,7 @@ class FlashCache(CachePolicy):
     ) -> Query:
         assert mass is not None, "this policy asks every draft pass for its mass"
         budget = self.verify_rows or 2 * canvas.config.decide
-        room = budget - len(ask.decided) - 2 * len(ask.searched)
+        room = budget - len(ask.decided) - len(ask.searched) - len(ask.viewed)
         tracked = memory.tracked
         if self.refresh == 1:
             # every draft pass is a full one and has just measured everybody, also in step 1:

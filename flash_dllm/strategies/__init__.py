@@ -2,6 +2,7 @@
 
 from flash_dllm.strategies.adaptive import Adaptive
 from flash_dllm.strategies.base import DecodingStrategy
+from flash_dllm.strategies.chain import Chain
 from flash_dllm.strategies.confidence import Confidence
 from flash_dllm.strategies.factor import Factor
 from flash_dllm.strategies.flash_verify import FlashVerify
@@ -16,5 +17,6 @@ STRATEGIES: dict[str, type[DecodingStrategy]] = {
     kind.name: kind
     for kind in (
         FlashVerify, Confidence, Greedy, Factor, Llada, Prophet, Adaptive, FreeDave, Wino, Guided,
+        Chain,
     )  # fmt: skip
 }

@@ -1,0 +1,92 @@
+"""The comparison of named settings: its numbers are those of single runs; its errors name names."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks import frontier
+from flash_dllm.decoder import decode
+from flash_dllm.models import load_model
+from flash_dllm.peers import PEERS
+from flash_dllm.settings import from_preset
+
+TASKS = Path(__file__).parents[1] / "assets" / "tasks"
+SETTINGS = {
+    "ours": PEERS["chain"].settings,
+    "wider": {"preset": "chain", "set": {"window_size": 48}},
+    "confidence": {"preset": "preset", "set": {"strategy": "confidence"}},
+}
+
+
+def write(folder: Path, settings: dict) -> Path:
+    path = folder / "settings.json"
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    return path
+
+
+def test_a_line_holds_the_counts_of_single_runs_and_is_measured_once(tmp_path, capsys):
+    command = [
+        "--settings", str(write(tmp_path, SETTINGS)), "--only-settings", "--no-reference",
+        "--reference", "confidence", "--items", str(TASKS), "--domains", "word", "--limit", "2",
+        "--output", str(tmp_path / "out"),
+    ]  # fmt: skip
+    frontier.main(command)
+    with (tmp_path / "out" / "frontier.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["setting"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(SETTINGS)
+
+    engine = load_model(None, device="cpu", dtype="float32")
+    lines = (TASKS / "word.jsonl").read_text(encoding="utf-8").splitlines()[:2]
+    built = from_preset(PEERS["chain"].settings, {})
+    traces = [
+        decode(engine, engine.encode(json.loads(line)["prompt"]), built.strategy, built.cache,
+               built.config)
+        for line in lines
+    ]  # fmt: skip
+    tokens, asked = sum(t.tokens for t in traces), sum(t.rows for t in traces)
+    assert int(rows["ours"]["tokens"]) == tokens
+    assert float(rows["ours"]["rows_per_token"]) == pytest.approx(asked / tokens, abs=0.005)
+    layers = float(rows["ours"]["row_layers_per_token"])
+    assert layers == pytest.approx(8 * asked / tokens, abs=0.05)
+    assert float(rows["ours"]["tokens_per_pass"]) == pytest.approx(
+        tokens / sum(t.passes for t in traces), abs=0.0005
+    )
+    right = {name: row["right"].count("1") for name, row in rows.items()}
+    assert float(rows["ours"]["difference"]) == (right["ours"] - right["confidence"]) / 2
+    assert json.loads(rows["wider"]["settings"])["config"]["window_size"] == 48
+
+    capsys.readouterr()
+    frontier.main(command)
+    assert len(capsys.readouterr().out.strip().splitlines()) == len(SETTINGS)
+
+
+def test_settings_that_start_from_nothing_known_are_refused(tmp_path):
+    path = write(tmp_path, {"mine": {"preset": "nobody"}})
+    with pytest.raises(ValueError, match="mine starts from nobody, which is no peer"):
+        frontier.cases(path, only=True)
+    names = [case.name for case in frontier.cases(None, only=False)]
+    assert names == ["greedy", "preset", *PEERS]
+
+
+def test_the_table_pairs_with_the_preset_and_sorts_by_work(tmp_path):
+    """Two of four against three of four right: −25 points, one item apart, so p = 1."""
+    shared = {"accuracy": "0.75", "low": "0.3", "high": "0.95", "word": "0.75",
+              "tokens_per_step": "6", "tokens_per_pass": "3"}  # fmt: skip
+    rows = [
+        {"setting": "preset", **shared, "rows_per_token": "17", "row_layers_per_token": "136",
+         "right": "1110", "settings": "{}"},
+        {"setting": "ours", **shared, "accuracy": "0.5", "rows_per_token": "9",
+         "row_layers_per_token": "72", "right": "1100", "settings": "{}"},
+    ]  # fmt: skip
+    path = tmp_path / "experiments.md"
+    path.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n", encoding="utf-8")
+    frontier.write_document(rows, path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("before", "after", 8)
+    assert lines[4].startswith("| ours | 0.500 (0.300–0.950) | 0.750 |  |  |  | -25.0 points (")
+    assert "), p 1.00 | 6.00 | 3.00 | 9.0 | 72 |" in lines[4]
+    assert lines[5].startswith("| preset | 0.750 ") and " |  | 6.00 | 3.00 | 17.0 |" in lines[5]
+    with pytest.raises(ValueError, match="no rows to write"):
+        frontier.write_document([], path)
