@@ -19,7 +19,9 @@ def figure_7(lab: Source, scope: Scope) -> Section:
     rows, leads = [], []
     curves: dict[str, list[tuple[float, float, str]]] = {"confidence": [], "Flash-Verify": []}
     for window in WINDOWS:
-        shared: dict[str, Any] = {"gen_length": length, "block_length": length, "window_size": window}
+        shared: dict[str, Any] = {
+            "gen_length": length, "block_length": length, "window_size": window,
+        }  # fmt: skip
         plain = lab.measure(Cell.of(task, batch, strategy="confidence", cache="flash", **shared))
         ours = lab.measure(Cell.of(task, batch, strategy="flash_verify", cache="flash", **shared))
         leads.append(ours.speed / plain.speed if plain.speed else math.nan)
