@@ -20,6 +20,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ class SweepFile:
     data: str | None = None
     allow_unsandboxed: bool = False
     fixed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The storage as it may be shown: without a password."""
+        return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:***@", self.storage)
 
     def combinations(self) -> list[dict[str, Any]]:
         """All points of a grid, the last knob changing fastest."""
