@@ -65,7 +65,9 @@ def fast_dllm_tokens(
 
 def row_layers(trace: DecodeTrace) -> int:
     """Rows that went through a layer, summed over layers and passes: the cost beside passes."""
-    return trace.rows * trace.model.n_layers
+    # a trace that records the layers of each pass says it itself
+    recorded = getattr(trace, "row_layers", None)
+    return trace.rows * trace.model.n_layers if recorded is None else recorded
 
 
 def _ids(trace: DecodeTrace) -> list[int]:

@@ -39,8 +39,8 @@ class FlashDLLM(LM):
     impl, dtype, graphs, device   as in `load_model`
     mc_draws       masks per log-likelihood (LLaDA: 128); mc_batch  masks a pass
     check_greedy   whether a log-likelihood also says if greedy decoding gives the continuation
-    Every other argument is a knob of the decoder. A task's `max_gen_toks` is the answer's length
-    where `gen_length` is not given.
+    Every other argument is a knob of the decoder, or `preset`, the name of a peer. A task's
+    `max_gen_toks` is the answer's length where `gen_length` is not given.
     Raises     what `load_model` and `from_preset` raise.
     """
 

@@ -13,7 +13,7 @@
     fixed: {strategy: flash_verify, cache: flash}
     search:
       gamma: [0.6, 0.7, 0.8]                  # one of these
-      preset: [fast_dllm, dkv_cache]          # named settings that the other knobs come on top of
+      preset: [fast_dllm, dkv_cache]          # a peer, on top of whose settings the others come
       epsilon: {low: 0.8, high: 0.99}         # a number between; step and log as in Optuna
       track_size: {low: 16, high: 64, step: 16}
 """

@@ -12,7 +12,7 @@ from flash_dllm.evaluation.scoring import score_answers
 from flash_dllm.evaluation.statistics import wilson_interval
 from flash_dllm.evaluation.sweep_file import SweepFile
 from flash_dllm.evaluation.tasks import load_task
-from flash_dllm.models import load_model, load_preset, locate
+from flash_dllm.models import load_model
 
 Measured = dict[str, Any]
 # loaded models that a process keeps
@@ -33,8 +33,7 @@ def run_trial(sweep: SweepFile, knobs: dict[str, Any]) -> Measured:
     engine, items, prompts = _loaded(sweep.model, sweep.tasks, sweep.limit, sweep.data,
                                      sweep.device, sweep.dtype, sweep.impl)  # fmt: skip
     try:
-        given = {**sweep.fixed, **knobs}
-        settings = lean_settings(_preset(sweep.model, engine, given.pop("preset", None)), given)
+        settings = lean_settings(engine.preset, {**sweep.fixed, **knobs})
     except ValueError as error:
         raise Impossible(str(error)) from None
     asked = len(items)
@@ -72,11 +71,6 @@ def run_trial(sweep: SweepFile, knobs: dict[str, Any]) -> Measured:
         "batch_size": sweep.batch,
         "versions": versions(),
     }
-
-
-def _preset(model: str | None, engine: Any, name: str | None) -> dict[str, Any]:
-    """The settings that knobs come on top of: the model's own, or a named one's (a peer's, say)."""
-    return engine.preset if name is None else load_preset(locate(model), name)
 
 
 @lru_cache(maxsize=KEPT)

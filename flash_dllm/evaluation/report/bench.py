@@ -21,7 +21,6 @@ from flash_dllm.evaluation.report.timing import tokens_per_second
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.tasks import ASSETS, load_task
 from flash_dllm.models import load_model
-from flash_dllm.peers import PEERS
 from flash_dllm.settings import Settings, from_preset
 
 SHOTS_SEED = 1
@@ -59,10 +58,9 @@ class Bench:
 
     def settings(self, cell: Cell) -> Settings:
         """The cell's decoder. Raises ValueError for knobs that do not go together."""
-        if cell.preset and cell.preset not in PEERS:
-            raise ValueError(f"preset must be one of {', '.join(PEERS)}, got {cell.preset!r}")
-        base = PEERS[cell.preset].settings if cell.preset else self.engine.preset
-        return lean_settings(base, dict(cell.knobs))
+        return lean_settings(
+            self.engine.preset, {"preset": cell.preset or None, **dict(cell.knobs)}
+        )
 
     def items(self, cell: Cell) -> list[Item]:
         """The cell's sample of the task, with its worked examples in front."""
