@@ -76,11 +76,20 @@ def key_and_value(text: str) -> tuple[str, Any]:
         return key, value
 
 
-def add_decoder_options(cli: argparse.ArgumentParser) -> None:
-    """Model, strategy, cache and their knobs: the same words in every command."""
+def add_machine_options(cli: argparse.ArgumentParser) -> None:
+    """Which model, and what computes it: the same words in every command."""
     add = cli.add_argument
     add("--model", metavar="NAME", help="checkpoint folder or hub name, owner/model (default: "
         "the embedded model)")  # fmt: skip
+    add("--impl", default="auto", choices=("auto", "torch", "triton"))
+    add("--device", default="auto", help="auto, cpu, cuda or mps")
+    add("--dtype", default="auto", choices=DTYPES)
+
+
+def add_decoder_options(cli: argparse.ArgumentParser) -> None:
+    """Model, strategy, cache and their knobs: the same words in every command."""
+    add_machine_options(cli)
+    add = cli.add_argument
     add("--strategy", metavar="NAME", help=", ".join(STRATEGIES))
     add("--cache", metavar="NAME", help=", ".join(CACHES))
     add("--epsilon", type=float, metavar="ε", help="commit drafts at least this sure")
@@ -101,9 +110,6 @@ def add_decoder_options(cli: argparse.ArgumentParser) -> None:
         help="any other knob of strategy, cache or config; may be repeated")  # fmt: skip
     add("--guide", metavar="NAME", help="causal model that strategy guided asks: folder or hub "
         "name (default: the embedded guide)")  # fmt: skip
-    add("--impl", default="auto", choices=("auto", "torch", "triton"))
-    add("--device", default="auto", help="auto, cpu, cuda or mps")
-    add("--dtype", default="auto", choices=DTYPES)
     add("--no-graphs", action="store_true", help="run without CUDA graphs")
 
 
@@ -212,13 +218,14 @@ def print_list(as_json: bool) -> None:
             print(f"{shelf}: {', '.join(names)}")
 
 
-def settings_of(
-    options: argparse.Namespace, preset: dict[str, Any], **given: Any
-) -> Settings:
-    """The preset with this command line's options on top, and knobs that the command fixes."""
-    given |= {knob: getattr(options, option) for option, knob in KNOBS.items()}
-    given |= dict(options.set)
-    return from_preset(preset, given)
+def given_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The knobs that this command line names; None for those that it leaves to the preset."""
+    return {knob: getattr(options, option) for option, knob in KNOBS.items()} | dict(options.set)
+
+
+def settings_of(options: argparse.Namespace, preset: dict[str, Any]) -> Settings:
+    """The preset with this command line's options on top."""
+    return from_preset(preset, given_of(options))
 
 
 def run(options: argparse.Namespace) -> int:

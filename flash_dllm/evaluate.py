@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flash_dllm.cli import OneLineParser, add_decoder_options, complain, settings_of
+from flash_dllm.cli import OneLineParser, add_decoder_options, complain, given_of
+from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.sandbox import WORKERS
 from flash_dllm.evaluation.tasks import ASSETS, TASKS, load_task
-from flash_dllm.models import load_model, load_preset
+from flash_dllm.models import load_model, load_preset, locate
 
 
 def parser() -> OneLineParser:
@@ -29,6 +30,8 @@ def parser() -> OneLineParser:
     add("--limit", type=int, metavar="N", help="only the first N items")
     add("--batch", type=int, default=1, metavar="B", help="sequences at a time")
     add_decoder_options(cli)
+    add("--preset", metavar="NAME", help="settings to start from: the model's, or a peer's "
+        "(python -m flash_dllm --list)")  # fmt: skip
     add("--raw", action="store_true", help="prompts as plain text: no chat template")
     add("--tasks", type=Path, default=ASSETS, metavar="DIR", help="folder of the own task sets")
     add("--data", type=Path, metavar="PATH", help="file or folder of a public set; without it "
@@ -60,10 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     options = parser().parse_args(arguments)
     try:
-        folder = Path(options.model) if options.model is not None else None
-        # runner-up tokens are for the explorer
-        preset = load_preset(folder)
-        settings = settings_of(options, preset, alternatives=0)
+        preset = load_preset(locate(options.model), options.preset)
+        settings = lean_settings(preset, given_of(options))
         items = load_task(options.task, options.limit, options.tasks, options.data)
         engine = load_model(
             options.model, options.impl, options.device, options.dtype, not options.no_graphs,

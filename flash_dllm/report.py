@@ -1,21 +1,24 @@
-"""The paper's tables and figures on a model: python -m flash_dllm.report --output DIR"""
+"""The paper's tables and figures on a model: python -m flash_dllm.report --output DIR
+
+Measuring and showing are apart where that helps (a GPU machine without Plotly, say):
+
+    python -m flash_dllm.report --output DIR --measure-only      # writes DIR/measured.json
+    python -m flash_dllm.report --output DIR --render-only       # writes the pages from it
+"""
 
 from __future__ import annotations
 
+import argparse
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from flash_dllm.cli import OneLineParser, complain
-from flash_dllm.evaluation import report_tables as tables
-from flash_dllm.evaluation.measurement import versions
-from flash_dllm.evaluation.report_cells import Laboratory
-from flash_dllm.evaluation.report_page import write_report
+from flash_dllm.cli import OneLineParser, add_machine_options, complain
+from flash_dllm.evaluation.report.parts import PARTS, sections
+from flash_dllm.evaluation.report.records import FILE, Records, load_records
+from flash_dllm.evaluation.report.section import BATCHES, SEEDS, Scope
 from flash_dllm.evaluation.tasks import ASSETS, OWN_TASKS
-from flash_dllm.models import DTYPES, load_model
-
-PARTS = ("table1", "table2", "table4", "table5", "table6", "figure1", "figure56", "figure7")
 
 
 def parser() -> OneLineParser:
@@ -28,20 +31,24 @@ def parser() -> OneLineParser:
     )
     add = cli.add_argument
     add("--output", required=True, type=Path, metavar="DIR")
-    add("--model", metavar="DIR", help="checkpoint folder (default: the embedded model)")
-    add("--parts", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART",
+    add_machine_options(cli)
+    add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
         help=", ".join(PARTS))  # fmt: skip
     add("--tasks", nargs="+", choices=OWN_TASKS, default=list(OWN_TASKS), metavar="TASK",
-        help="Table 1's rows; the first one is the other parts' task")  # fmt: skip
+        help="of table1 and decoders; the first one is the other parts' task")  # fmt: skip
     add("--tasks-folder", type=Path, default=ASSETS, metavar="DIR", help="folder of the task sets")
     add("--limit", type=int, default=64, metavar="N", help="items a run")
     add("--batch", type=int, default=32, metavar="B", help="of every part but table6")
-    add("--batches", nargs="+", type=int, default=list(tables.BATCHES), metavar="B",
-        help="of table6")  # fmt: skip
-    add("--seeds", type=int, default=tables.SEEDS, metavar="N", help="of table4")
-    add("--impl", default="auto", choices=("auto", "torch", "triton"))
-    add("--device", default="auto", help="auto, cpu, cuda or mps")
-    add("--dtype", default="auto", choices=DTYPES)
+    add("--batches", nargs="+", type=int, default=list(BATCHES), metavar="B", help="of table6")
+    add("--seeds", type=int, default=SEEDS, metavar="N", help="of table4")
+    add("--workers", type=int, default=1, metavar="N", help="processes that measure accuracies "
+        "and counts side by side; speeds then come after, alone")  # fmt: skip
+    add("--timed-items", type=int, default=64, metavar="N", help="items of such a speed")
+    add("--records", type=Path, metavar="FILE", help=f"default: DIR/{FILE}")
+    stage = cli.add_mutually_exclusive_group()
+    stage.add_argument("--measure-only", action="store_true", help="no pages")
+    stage.add_argument("--render-only", action="store_true", help="pages from the records: no "
+                       "model is loaded")  # fmt: skip
     add("--allow-unsandboxed", action="store_true", help="run code answers without bubblewrap")
     return cli
 
@@ -50,12 +57,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 0; 2 with one sentence on standard error; 130 when stopped."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     options = parser().parse_args(arguments)
+    path = options.records or options.output / FILE
     try:
-        for name in ("limit", "batch", "seeds"):
+        for name in ("limit", "batch", "seeds", "workers", "timed_items"):
             if getattr(options, name) < 1:
-                raise ValueError(f"--{name} must be a whole number from 1 on")
-        for path in make(options):
+                raise ValueError(f"--{name.replace('_', '-')} must be a whole number from 1 on")
+        if min(options.batches) < 1:
+            raise ValueError("--batches must be whole numbers from 1 on")
+        for folder in (options.output, path.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        records = load_records(path) if options.render_only else measured(options, path)
+        if options.measure_only:
             print(path)
+            return 0
+        # Plotly is needed from here on
+        from flash_dllm.evaluation.report.page import write_report
+
+        made = sections(records, records.scope, records.parts)
+        for page in write_report(options.output, TITLE, facts_in_words(records), made):
+            print(page)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         complain(error)
         return 2
@@ -65,36 +85,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def make(options) -> list[Path]:
-    """Measure and write; returns the pages."""
+TITLE = "The paper's tables on this model"
+
+
+def measured(options: argparse.Namespace, path: Path) -> Records:
+    """Measure what the options ask for, with a progress bar that knows how much there is."""
     from tqdm import tqdm
 
-    engine = load_model(options.model, options.impl, options.device, options.dtype)
-    with tqdm(desc="runs", unit=" runs", mininterval=0.5) as bar:
-        lab = Laboratory(
-            engine, options.output / "runs", options.limit, options.tasks_folder,
-            options.allow_unsandboxed, lambda cell: bar.update(),
-        )  # fmt: skip
-        tasks, batch = options.tasks, options.batch
-        makers: dict[str, Callable[[], tables.Section]] = {
-            "table1": lambda: tables.table_1(lab, tasks, batch),
-            "table2": lambda: tables.table_2(lab, tasks, batch),
-            "table4": lambda: tables.table_4(lab, tasks, batch, options.seeds),
-            "table5": lambda: tables.table_5(lab, tasks, batch),
-            "table6": lambda: tables.table_6(lab, tasks, options.batches),
-            "figure1": lambda: tables.figure_1(lab),
-            "figure56": lambda: tables.figures_5_and_6(lab, tasks, batch),
-            "figure7": lambda: tables.figure_7(lab, tasks, batch),
-        }
-        sections = [makers[part]() for part in PARTS if part in options.parts]
-    info, found = engine.info, versions()
-    facts = (
-        f"Model {info.name} ({info.fingerprint}), {info.device}, {info.dtype}, implementation "
-        f"{info.impl}, {options.limit} items a run; torch {found['torch']}, Python "
-        f"{found['python']}. What a table does not name comes from the model's preset. The paper's "
-        "values stand apart: another model, other tasks, another machine."
+    from flash_dllm.evaluation.report.bench import Bench
+    from flash_dllm.evaluation.report.measuring import measure_report
+
+    bench = Bench(
+        options.output / "runs", options.model, options.impl, options.device, options.dtype,
+        options.limit, options.tasks_folder, options.allow_unsandboxed,
+    )  # fmt: skip
+    scope = Scope(
+        tuple(options.tasks), options.batch, tuple(options.batches), options.seeds
     )
-    return write_report(options.output, "The paper's tables on this model", facts, sections)
+    with tqdm(desc="runs", unit=" runs", mininterval=0.5) as bar:
+        return measure_report(
+            bench, scope, options.parts, path, options.workers, options.timed_items,
+            bar.reset, bar.update,
+        )  # fmt: skip
+
+
+def facts_in_words(records: Records) -> str:
+    """What stands on top of a page."""
+    facts = records.facts
+    found = facts["versions"]
+    speeds = "Speeds are those of the runs themselves."
+    if facts["timed_items"] is not None:
+        speeds = (
+            f"Speeds are of the first {facts['timed_items']} items, decoded again with nothing "
+            "else running: medians of up to three repeats, 20 and 80 percentiles in brackets."
+        )
+    commit = f", commit {facts['commit']}" if facts["commit"] else ""
+    return (
+        f"Model {facts['model']} ({facts['fingerprint']}), {facts['device']}, {facts['dtype']}, "
+        f"implementation {facts['impl']}, {facts['items']} items a run; torch {found['torch']}, "
+        f"Python {found['python']}{commit}. {speeds} What a table does not name comes from the "
+        "model's preset. The paper's values stand apart: another model, other tasks, another "
+        "machine."
+    )
 
 
 if __name__ == "__main__":

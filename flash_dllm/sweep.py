@@ -75,7 +75,7 @@ def run(sweep: SweepFile, options) -> None:
         values = ", ".join(f"{name} {value:.4g}" for name, value in measured)
         knobs = ", ".join(f"{name} {value}" for name, value in trial.params.items())
         print(f"best: {values} with {knobs} (trial {trial.number})")
-    print(f"study {sweep.study} in {sweep.storage}")
+    print(f"study {sweep.study} in {sweep.address}")
 
 
 def workers_of(options) -> Workers:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -21,6 +23,7 @@ from flash_dllm.settings import Settings
 from flash_dllm.strategies.confidence import Confidence
 from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, StopReason, Verdict
 from flash_dllm.trace_json import load
+from tests.random_model import ROOT
 
 KEYS = {
     "task", "items", "accuracy", "accuracy_ci95", "tokens_per_step", "tokens_per_pass",
@@ -109,6 +112,21 @@ def test_an_unfinished_line_is_dropped_and_the_rest_kept(tmp_path):
     with pytest.raises(ValueError, match="b.c is 1 there and 2 here"):
         Journal(tmp_path / "k.jsonl", {"b": {"c": 1}}).close()
         Journal(tmp_path / "k.jsonl", {"b": {"c": 2}})
+
+
+def test_two_processes_do_not_write_one_journal(tmp_path):
+    path = tmp_path / "j.jsonl"
+    journal = Journal(path, {"a": 1})
+    code = (
+        "import sys; from pathlib import Path; from flash_dllm.evaluation.journal import Journal\n"
+        "try: Journal(Path(sys.argv[1]), {'a': 1})\n"
+        "except ValueError as error: print(error)"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    shown = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    assert "is being written by another process" in shown
+    journal.close()
+    assert subprocess.run(command, capture_output=True, cwd=ROOT, check=True).stdout == b""
 
 
 def test_passes_are_timed_once_and_admissions_apart():

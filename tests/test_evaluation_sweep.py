@@ -163,6 +163,15 @@ def test_a_real_trial_measures_what_a_run_measures(small_folder, tmp_path):
     assert result["items"] == 2 and len(result["correct"]) == 2
     assert result["tokens_per_step"] == pytest.approx(result["tokens"] / result["steps"])
     assert result["settings"]["strategy"] == {"name": "confidence", "epsilon": 0.1}
+    peer = read_sweep(write(tmp_path, FILE.replace("cache: none", "temperature: 0.0") + (
+        f"model: {small_folder}\nsearch: {{preset: [fast_dllm_prefix, prophet, nobody]}}\n")))
+    caches = {
+        name: run_trial(peer, {"preset": name})["settings"]["cache"]["name"]
+        for name in ("fast_dllm_prefix", "prophet")
+    }
+    assert caches == {"fast_dllm_prefix": "prefix", "prophet": "none"}
+    with pytest.raises(Impossible, match="preset must be one of"):
+        run_trial(peer, {"preset": "nobody"})
     with pytest.raises(Impossible, match="has no effect"):
         run_trial(sweep, {"strategy": "greedy", "epsilon": 0.1})
 

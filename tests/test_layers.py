@@ -30,7 +30,8 @@ RULES = {
     # measuring: statistics and progress bars are libraries', plain files are the standard library's
     "flash_dllm/evaluate.py": {"flash_dllm", "tqdm"},
     "flash_dllm/report.py": {"flash_dllm", "tqdm"},
-    "flash_dllm/evaluation/report_page.py": {"flash_dllm", "plotly"},
+    "flash_dllm/evaluation/report/page.py": {"flash_dllm", "plotly"},
+    "flash_dllm/evaluation/report/measuring.py": {"flash_dllm", "torch"},
     "flash_dllm/sweep.py": {"flash_dllm", "tqdm"},
     "flash_dllm/evaluation/sweep_file.py": {"flash_dllm", "yaml"},
     "flash_dllm/evaluation/study.py": {"flash_dllm", "optuna", "sqlalchemy"},

@@ -12,7 +12,7 @@ from training import contamination, sources
 from training.contamination import EvaluationTask, TrainingText, find_hits
 
 TRAINING = Path(__file__).parents[1] / "training"
-MAY_READ_EVALUATION = {"contamination.py", "evaluate.py"}
+MAY_READ_EVALUATION = {"contamination.py"}
 QUESTION = (
     "A farmer has 17 grey geese and sells 5 of them at the market on a rainy Friday. "
     "How many remain?"
@@ -130,5 +130,5 @@ def test_the_scan_finds_what_it_looks_for():
     assert evaluation_literals("f'{root}/EVAL_ONLY_x'") != []
     assert evaluation_literals("def f():\n    '''Not EVAL_ONLY_ files.'''") == []
     assert evaluation_imports("from training import contamination") != []
-    assert evaluation_imports("import training.evaluate") != []
+    assert evaluation_imports("import flash_dllm.evaluate") != []
     assert evaluation_imports("from flash_dllm.evaluation import public_sets") != []

@@ -1,4 +1,4 @@
-"""The gate that keeps evaluation text out of training; only it and `evaluate.py` read it.
+"""The gate that keeps evaluation text out of training; nothing else here reads it.
 
     python -m training.contamination --data DIR --items 20000 [--write-excluded]
 

@@ -25,6 +25,9 @@ ITEMS_PER_DOMAIN = 256
 SEED = 20_261_129
 # about 2 % of all items are held out: enough draws for a rare family, and an end for an empty one
 DRAWS_PER_ITEM = 500
+# so many where there are still fewer items than asked for: of the code domain's many thousand
+# held-out specifications the likely ones turn up again and again
+MOST_DRAWS_PER_ITEM = 3_000
 
 
 def held_out_items(
@@ -45,7 +48,7 @@ def held_out_items(
     families_seen: set[str] = set()
     prompts: set[str] = set()
     specifications: set[str] = set(excluded)
-    for draw in range(1, count * DRAWS_PER_ITEM + 1):
+    for draw in range(1, count * MOST_DRAWS_PER_ITEM + 1):
         item = make_item(rng)
         families_seen.add(item.family)
         is_repeated = item.prompt in prompts or item.specification in specifications
@@ -54,9 +57,11 @@ def held_out_items(
             specifications.add(item.specification)
             by_family[item.family].append(item)
         # a family with few specifications may never reach its share: then the draws run out
-        if draw % 1_000 == 0:
+        if draw % 1_000 == 0 or draw == count * DRAWS_PER_ITEM:
             share = -(-count // len(families_seen))
-            if all(len(by_family[family]) >= share for family in families_seen):
+            has_shares = all(len(by_family[family]) >= share for family in families_seen)
+            is_enough = sum(map(len, by_family.values())) >= count
+            if has_shares or (is_enough and draw >= count * DRAWS_PER_ITEM):
                 break
     found = sum(map(len, by_family.values()))
     if found < count:

@@ -20,10 +20,11 @@ from tqdm import tqdm
 from flash_dllm.caches import NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode, finish_trace, start_trace
+from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.likelihood import log_likelihood
 from flash_dllm.evaluation.measurement import finished, slim
 from flash_dllm.models import load_model, load_preset
-from flash_dllm.settings import Settings, from_preset
+from flash_dllm.settings import Settings
 from flash_dllm.strategies import Greedy
 
 log = logging.getLogger(__name__)
@@ -38,8 +39,8 @@ class FlashDLLM(LM):
     impl, dtype, graphs, device   as in `load_model`
     mc_draws       masks per log-likelihood (LLaDA: 128); mc_batch  masks a pass
     check_greedy   whether a log-likelihood also says if greedy decoding gives the continuation
-    Every other argument is a knob of the decoder. A task's `max_gen_toks` is the answer's length
-    where `gen_length` is not given.
+    Every other argument is a knob of the decoder, or `preset`, the name of a peer. A task's
+    `max_gen_toks` is the answer's length where `gen_length` is not given.
     Raises     what `load_model` and `from_preset` raise.
     """
 
@@ -66,9 +67,9 @@ class FlashDLLM(LM):
         self.batch_size = int(batch_size)
         preset = load_preset(Path(pretrained) if pretrained is not None else None)
         # wrong settings are refused before the model is loaded
-        self._knobs = {"alternatives": 0, **knobs}
+        self._knobs = knobs
         self._preset = preset
-        from_preset(preset, self._knobs)
+        lean_settings(preset, knobs)
         self._engine = load_model(pretrained, impl, device or "auto", dtype, graphs)
         self._draws, self._draw_batch = mc_draws, mc_batch
         self._check_greedy = check_greedy
@@ -90,7 +91,7 @@ class FlashDLLM(LM):
 
     def get_model_info(self) -> dict[str, Any]:
         """The settings, for the harness's result file."""
-        settings = from_preset(self._preset, self._knobs)
+        settings = lean_settings(self._preset, self._knobs)
         return {"flash_dllm": {**settings.described(), "batch_size": self.batch_size}}
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
@@ -148,7 +149,7 @@ class FlashDLLM(LM):
             knobs["gen_length"] = int(arguments["max_gen_toks"])
         if "temperature" not in knobs and arguments.get("do_sample"):
             knobs["temperature"] = float(arguments.get("temperature") or 0.0)
-        return from_preset(self._preset, knobs)
+        return lean_settings(self._preset, knobs)
 
     def _prompt(self, context: str, config: DecodeConfig) -> list[int]:
         """The last tokens of the context that leave room for the answer."""

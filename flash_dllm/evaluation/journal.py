@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 Record = dict[str, Any]
 
@@ -16,7 +16,8 @@ Record = dict[str, Any]
 class Journal:
     """An append-only list of records in a file.
 
-    Raises ValueError at the start if the file belongs to a run that was described otherwise.
+    Raises ValueError at the start if the file belongs to a run that was described otherwise, or
+    if another process writes it: two would decode everything twice.
     """
 
     def __init__(self, path: Path, description: Record) -> None:
@@ -24,16 +25,26 @@ class Journal:
         # as it comes back from the file: tuples are lists there
         described = json.loads(json.dumps(description))
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("a", encoding="utf-8")
+        try:
+            _lock(self._file, path)
+            self.records = self._read(described)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read(self, described: Record) -> list[Record]:
+        """What is there already; a new file gets its first line."""
+        path = self._path
         lines = _whole_lines(path)
         if lines and (differing := _difference(json.loads(lines[0]), described)):
             raise ValueError(
                 f"{path.parent} holds another run ({differing}); choose another folder, or delete "
                 "it to start again"
             )
-        self.records: list[Record] = [json.loads(line) for line in lines[1:]]
-        self._file = path.open("a", encoding="utf-8")
         if not lines:
             self._write(described)
+        return [json.loads(line) for line in lines[1:]]
 
     def add(self, record: Record) -> None:
         """Append and flush."""
@@ -49,6 +60,22 @@ class Journal:
     def _write(self, record: Record) -> None:
         self._file.write(json.dumps(record) + "\n")
         self._file.flush()
+
+
+def _lock(file: TextIO, path: Path) -> None:
+    """Keep others out until the file is closed or this process ends, however it ends."""
+    try:
+        import fcntl
+    except ImportError:
+        # Windows has no such locks; one process at a time is then up to the user
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise ValueError(
+            f"{path.parent} is being written by another process; wait for it, or choose another "
+            "folder"
+        ) from None
 
 
 def _whole_lines(path: Path) -> list[str]:

@@ -26,7 +26,12 @@ from typing import Any
 
 from flash_dllm.decoder import finish_trace, start_trace
 from flash_dllm.evaluation.clock import Clocked
-from flash_dllm.evaluation.counting import COUNTS_PROMPT, STOP_STRINGS, fast_dllm_tokens
+from flash_dllm.evaluation.counting import (
+    COUNTS_PROMPT,
+    STOP_STRINGS,
+    fast_dllm_tokens,
+    row_layers,
+)
 from flash_dllm.evaluation.item import Item
 from flash_dllm.evaluation.journal import Journal
 from flash_dllm.evaluation.measurement import (
@@ -47,7 +52,7 @@ from flash_dllm.trace_json import save
 
 log = logging.getLogger(__name__)
 
-SUMS = ("tokens", "fast_dllm_tokens", "steps", "passes", "rows", "verified")
+SUMS = ("tokens", "fast_dllm_tokens", "steps", "passes", "rows", "row_layers", "verified")
 
 
 @dataclass(frozen=True)
@@ -227,6 +232,7 @@ def _counts(engine: Any, task: str, trace: DecodeTrace) -> dict[str, Any]:
         "steps": len(trace.steps),
         "passes": trace.passes,
         "rows": trace.rows,
+        "row_layers": row_layers(trace),
         "verified": trace.verified,
         "guide_passes": trace.guide_passes,
         "guide_rows": trace.guide_rows,
@@ -260,6 +266,7 @@ def _details(
         "tokens_per_step": ratio(sums["tokens"], sums["steps"]),
         "tokens_per_pass": ratio(sums["tokens"], sums["passes"]),
         "rows_per_token": ratio(sums["rows"], sums["tokens"]),
+        "row_layers_per_token": ratio(sums["row_layers"], sums["tokens"]),
         "launches": sum(clock["launches"] for clock in clocks),
         "seconds": wall,
         "prefill_seconds": prefill,

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 COORDINATOR, DESCRIPTION = "coordinator", "sweep"
 # what may differ when a sweep is gone on with: how far it goes, how it draws, where files are
-MAY_CHANGE = ("storage", "sampler", "trials", "seed", "data", "device", "allow_unsandboxed")
+MAY_CHANGE = ("sampler", "trials", "seed", "data", "device", "allow_unsandboxed")
 # another coordinator that was seen within so many seconds is taken for alive
 FRESH_SECONDS = 60.0
 BEAT_SECONDS = 10.0
@@ -47,15 +47,17 @@ def open_study(sweep: SweepFile) -> Study:
     directions = [kinds[direction.upper()] for direction in sweep.objectives.values()]
     try:
         study = optuna.create_study(
-            storage=sweep.storage,
+            storage=_storage(sweep.storage),
             study_name=sweep.study,
             directions=directions,
             load_if_exists=True,
         )
     except (SQLAlchemyError, ImportError, optuna.exceptions.StorageInternalError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"the storage {sweep.storage} can't be opened ({reason})") from None
+        raise ValueError(f"the storage {sweep.address} can't be opened ({reason})") from None
     described = json.loads(json.dumps(asdict(sweep)))
+    # whoever reads the study has the address already, and it may hold a password
+    del described["storage"]
     known = study.user_attrs.get(DESCRIPTION)
     if known is None:
         study.set_user_attr(DESCRIPTION, described)
@@ -72,6 +74,16 @@ def open_study(sweep: SweepFile) -> Study:
         )
     study.sampler = _sampler(sweep, len(study.trials))
     return study
+
+
+def _storage(address: str) -> Any:
+    """Optuna's storage at an address; a server gets a connection a question, none waits idle:
+    trials take minutes, and networks cut what is quiet for long."""
+    from optuna.storages import RDBStorage
+    from sqlalchemy.pool import NullPool
+
+    is_file = address.startswith("sqlite:")
+    return address if is_file else RDBStorage(address, engine_kwargs={"poolclass": NullPool})
 
 
 def run_study(

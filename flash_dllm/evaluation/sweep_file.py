@@ -13,6 +13,7 @@
     fixed: {strategy: flash_verify, cache: flash}
     search:
       gamma: [0.6, 0.7, 0.8]                  # one of these
+      preset: [fast_dllm, dkv_cache]          # a peer, on top of whose settings the others come
       epsilon: {low: 0.8, high: 0.99}         # a number between; step and log as in Optuna
       track_size: {low: 16, high: 64, step: 16}
 """
@@ -20,6 +21,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,11 @@ class SweepFile:
     data: str | None = None
     allow_unsandboxed: bool = False
     fixed: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The storage as it may be shown: without a password."""
+        return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:***@", self.storage)
 
     def combinations(self) -> list[dict[str, Any]]:
         """All points of a grid, the last knob changing fastest."""
@@ -122,10 +129,11 @@ def _problem(content: dict[str, Any]) -> str | None:
         return "search must name at least one knob"
     if not isinstance(fixed, dict):
         return f"fixed must be knobs and values, got {fixed!r}"
+    named = ("preset", "strategy", "cache")
     knobs = knobs_of(*STRATEGIES.values(), *CACHES.values(), DecodeConfig)
     for name in (*search, *fixed):
-        if name not in knobs | {"strategy", "cache"}:
-            return f"{name} is no knob; knobs are strategy, cache, {', '.join(sorted(knobs))}"
+        if name not in (*named, *knobs):
+            return f"{name} is no knob; knobs are {', '.join([*named, *sorted(knobs)])}"
     if both := set(search) & set(fixed):
         return f"{', '.join(sorted(both))} stands in search and in fixed; leave one out"
     for name, choices in search.items():

@@ -6,13 +6,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.measurement import decode_items, fitting, ratio, summarize, versions
 from flash_dllm.evaluation.scoring import score_answers
 from flash_dllm.evaluation.statistics import wilson_interval
 from flash_dllm.evaluation.sweep_file import SweepFile
 from flash_dllm.evaluation.tasks import load_task
 from flash_dllm.models import load_model
-from flash_dllm.settings import from_preset
 
 Measured = dict[str, Any]
 # loaded models that a process keeps
@@ -33,7 +33,7 @@ def run_trial(sweep: SweepFile, knobs: dict[str, Any]) -> Measured:
     engine, items, prompts = _loaded(sweep.model, sweep.tasks, sweep.limit, sweep.data,
                                      sweep.device, sweep.dtype, sweep.impl)  # fmt: skip
     try:
-        settings = from_preset(engine.preset, {"alternatives": 0, **sweep.fixed, **knobs})
+        settings = lean_settings(engine.preset, {**sweep.fixed, **knobs})
     except ValueError as error:
         raise Impossible(str(error)) from None
     asked = len(items)

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from flash_dllm.evaluation.report_tables import Picture, Section
+from flash_dllm.evaluation.report.section import Picture, Section
 from flash_dllm.files import write_text
 
 STYLE = """

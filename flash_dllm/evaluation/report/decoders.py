@@ -1,0 +1,37 @@
+"""The decoders that a report compares: this model's own settings, and every peer of the library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from flash_dllm.evaluation.report.cell import Cell
+from flash_dllm.peers import PEERS
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A named choice of settings: a peer's (`preset`), or knobs on top of the model's preset."""
+
+    name: str
+    title: str
+    preset: str = ""
+    knobs: tuple[tuple[str, Any], ...] = ()
+
+    def cell(self, task: str, batch: int, gen_length: int) -> Cell:
+        """This decoder on a task; its blocks and window stay its own."""
+        return Cell.of(
+            task, batch, preset=self.preset, **{**dict(self.knobs), "gen_length": gen_length}
+        )
+
+
+GREEDY = Decoder(
+    "greedy", "one token a step, no cache", "",
+    (("cache", "none"), ("strategy", "greedy")),
+)  # fmt: skip
+OWN = Decoder("preset", "Flash-dLLM, this model's preset")
+
+
+def decoders() -> list[Decoder]:
+    """Greedy, each peer in the library's order, and the model's preset."""
+    return [GREEDY, *(Decoder(name, peer.title, name) for name, peer in PEERS.items()), OWN]

@@ -1,0 +1,45 @@
+"""The parts of a report by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flash_dllm.evaluation.report.cell import Source, Unmeasurable
+from flash_dllm.evaluation.report.every_decoder import every_decoder
+from flash_dllm.evaluation.report.figure1 import figure_1
+from flash_dllm.evaluation.report.figure7 import figure_7
+from flash_dllm.evaluation.report.figures56 import figures_5_and_6
+from flash_dllm.evaluation.report.section import Scope, Section
+from flash_dllm.evaluation.report.table1 import table_1
+from flash_dllm.evaluation.report.table2 import table_2
+from flash_dllm.evaluation.report.table4 import table_4
+from flash_dllm.evaluation.report.table5 import table_5
+from flash_dllm.evaluation.report.table6 import table_6
+
+PARTS: dict[str, Callable[[Source, Scope], Section]] = {
+    "table1": table_1,
+    "table2": table_2,
+    "table4": table_4,
+    "table5": table_5,
+    "table6": table_6,
+    "figure1": figure_1,
+    "figure56": figures_5_and_6,
+    "figure7": figure_7,
+    "decoders": every_decoder,
+}
+
+
+def sections(lab: Source, scope: Scope, parts: Sequence[str]) -> list[Section]:
+    """The parts that are asked for, in the report's order.
+
+    One that needs a run which this model can't do says so instead.
+    """
+    made = []
+    for name, make in PARTS.items():
+        if name not in parts:
+            continue
+        try:
+            made.append(make(lab, scope))
+        except Unmeasurable as reason:
+            made.append(Section(name, f"Not on this model: {reason}."))
+    return made

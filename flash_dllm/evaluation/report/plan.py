@@ -1,0 +1,50 @@
+"""What a report will ask for, found by making it once on made-up numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from flash_dllm.evaluation.report.cell import Attention, Cell, Measured
+from flash_dllm.evaluation.report.parts import sections
+from flash_dllm.evaluation.report.section import Scope
+
+
+@dataclass
+class Wanted:
+    """A source that only takes notes.
+
+    cells            each cell that was asked for, and whether its speed is shown
+    wants_attention  whether Figure 1 is among the parts
+    """
+
+    limit: int
+    cells: dict[Cell, bool] = field(default_factory=dict)
+    wants_attention: bool = False
+
+    def measure(self, cell: Cell, timed: bool = True) -> Measured:
+        self.cells[cell] = timed or self.cells.get(cell, False)
+        return _made_up(cell.batch)
+
+    def attention(self) -> Attention:
+        self.wants_attention = True
+        return Attention({}, [], 0)
+
+
+def wanted(scope: Scope, parts: Sequence[str], limit: int) -> Wanted:
+    """Every cell of these parts, once, in the order of the report."""
+    notes = Wanted(limit)
+    sections(notes, scope, parts)
+    return notes
+
+
+def _made_up(batch: int) -> Measured:
+    """Numbers that any table can be made of; none of them is shown."""
+    summary = {
+        "accuracy": 1.0, "accuracy_ci95": [0.0, 1.0], "tokens_per_second": 1.0,
+        "tokens_per_step": 1.0, "tokens_per_pass": 1.0,
+    }  # fmt: skip
+    details = dict.fromkeys(
+        ("correct", "tokens", "steps", "passes", "row_layers", "row_layers_per_token"), 1
+    )
+    return Measured(summary, {**details, "batch_size": batch}, {"": True})

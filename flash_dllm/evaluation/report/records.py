@@ -1,0 +1,119 @@
+"""All that was measured for a report, as one JSON file: pages are made from it without a model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from flash_dllm.evaluation.report.cell import Attention, Cell, Measured, Unmeasurable
+from flash_dllm.evaluation.report.section import Scope
+from flash_dllm.files import read_json, write_text
+
+VERSION = 1
+FILE = "measured.json"
+
+
+@dataclass
+class Records:
+    """A source of numbers that were measured before.
+
+    facts     model, versions, device, commit: what a page says of them
+    scope     tasks, batch sizes, seeds
+    parts     which parts of a report they are for
+    cells     what each cell gave, or why it could not be measured
+    """
+
+    facts: dict[str, Any]
+    scope: Scope
+    parts: list[str]
+    limit: int
+    cells: dict[Cell, Measured | str] = field(default_factory=dict)
+    seen: Attention | None = None
+
+    def measure(self, cell: Cell, timed: bool = True) -> Measured:
+        found = self.cells.get(cell, "it was not measured")
+        if isinstance(found, str):
+            raise Unmeasurable(found)
+        return found
+
+    def attention(self) -> Attention:
+        if self.seen is None:
+            raise Unmeasurable("attention was not measured")
+        return self.seen
+
+    def save(self, path: Path) -> None:
+        """Write everything; what stood there stays until the new file is whole."""
+        samples: dict[str, list[str]] = {}
+        content = {
+            "version": VERSION,
+            "facts": self.facts,
+            "scope": asdict(self.scope),
+            "parts": self.parts,
+            "limit": self.limit,
+            "attention": None if self.seen is None else asdict(self.seen),
+            "cells": [_written(cell, found, samples) for cell, found in self.cells.items()],
+            "samples": samples,
+        }
+        write_text(path, json.dumps(content, ensure_ascii=False) + "\n")
+
+
+def load_records(path: Path) -> Records:
+    """What `Records.save` wrote. Raises OSError or ValueError in one sentence."""
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"there is no {path}; measure first: python -m flash_dllm.report --measure-only"
+        )
+    content = read_json(path)
+    try:
+        if content["version"] != VERSION:
+            raise ValueError(f"{path} has version {content['version']}, {VERSION} is read here")
+        samples, seen = content["samples"], content["attention"]
+        return Records(
+            content["facts"],
+            Scope(**content["scope"]),
+            content["parts"],
+            content["limit"],
+            dict(_read(record, samples) for record in content["cells"]),
+            seen
+            and Attention(
+                {int(size): share for size, share in seen["shares"].items()},
+                [(confidence, count) for confidence, count in seen["steps"]],
+                seen["traces"],
+            ),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path} holds no records of a report ({error!r})") from None
+
+
+def _written(
+    cell: Cell, found: Measured | str, samples: dict[str, list[str]]
+) -> dict[str, Any]:
+    described = {**asdict(cell), "knobs": dict(cell.knobs)}
+    if isinstance(found, str):
+        return {"cell": described, "problem": found}
+    ids = list(found.verdicts)
+    # many cells share a sample of items
+    sample = hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12]
+    samples[sample] = ids
+    return {
+        "cell": described,
+        "summary": found.summary,
+        "details": found.details,
+        "timing": found.timing,
+        "sample": sample,
+        "correct": "".join("01"[right] for right in found.verdicts.values()),
+    }
+
+
+def _read(record: dict[str, Any], samples: dict[str, list[str]]) -> tuple[Cell, Measured | str]:
+    described = dict(record["cell"])
+    knobs = described.pop("knobs")
+    cell = Cell(knobs=tuple(sorted(knobs.items())), **described)
+    if "problem" in record:
+        return cell, record["problem"]
+    marks = zip(samples[record["sample"]], record["correct"], strict=True)
+    verdicts = {name: mark == "1" for name, mark in marks}
+    return cell, Measured(record["summary"], record["details"], verdicts, record["timing"])

@@ -1,0 +1,57 @@
+"""Table 2: every method beside each other on one task, at the longer length."""
+
+from __future__ import annotations
+
+from flash_dllm.evaluation.report import paper_values as paper
+from flash_dllm.evaluation.report.cell import Source, Unmeasurable, pairs
+from flash_dllm.evaluation.report.decoders import OWN, decoders
+from flash_dllm.evaluation.report.section import LENGTHS, Claim, Scope, Section
+from flash_dllm.evaluation.report.shown import p_value, percent, speed
+from flash_dllm.evaluation.statistics import paired_difference
+from flash_dllm.peers import PEERS
+
+# settings of the paper's own method, which are no rivals of it
+OURS = (OWN.name, *(name for name in PEERS if name.startswith("flash_dllm")))
+
+
+def table_2(lab: Source, scope: Scope) -> Section:
+    """One row a decoder; the paper's claim is judged with its own settings and with the preset."""
+    task, length = scope.tasks[0], LENGTHS[-1]
+    found, missing = {}, []
+    for decoder in decoders():
+        try:
+            found[decoder] = lab.measure(decoder.cell(task, scope.batch, length))
+        except Unmeasurable as reason:
+            missing.append(f"{decoder.title}: {reason}")
+    ours = found[OWN]
+    rows = []
+    for decoder, run in found.items():
+        difference = paired_difference(*pairs(run, ours))
+        rows.append([
+            decoder.title, percent(run), speed(run), f"{run.tokens_per_step:.2f}",
+            f"{run.tokens_per_pass:.2f}", f"{run.details['row_layers_per_token']:.0f}",
+            "–" if run is ours
+            else f"{100 * difference.difference:+.1f} ({p_value(difference.p)})",
+        ])  # fmt: skip
+    rivals = {decoder: run for decoder, run in found.items() if decoder.name not in OURS}
+    best = max(rivals, key=lambda decoder: rivals[decoder].speed)
+    claims = [
+        Claim(
+            f"{decoder.title} is faster than every other paper's method",
+            found[decoder].speed > rivals[best].speed,
+            f"{found[decoder].speed:.1f} tokens/s against {rivals[best].speed:.1f} of "
+            f"{best.title}, all at batch {scope.batch}",
+        )
+        for decoder in found
+        if decoder.name in ("flash_dllm", OWN.name)
+    ]
+    known = [f"{name}: {value} tokens/s on GSM8K-512" for name, value in paper.TABLE_2.items()]
+    text = (
+        f"Task {task}, length {length}, batch {scope.batch}; every peer with its own settings "
+        "(docs/decoders.md). Difference: accuracy minus that of this model's preset."
+    )
+    if missing:
+        text += f" Not on this model: {'; '.join(missing)}."
+    head = ("method", "accuracy %", "tokens/s", "tokens/step", "tokens/pass", "row-layers/token",
+            "difference")  # fmt: skip
+    return Section("Table 2: methods", text, head, rows, (), claims, known)

@@ -1,0 +1,76 @@
+"""The documents' measured tables come from a report's records and stand between their marks."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from benchmarks import report_documents
+from flash_dllm.evaluation.report.decoders import decoders
+from flash_dllm.evaluation.report.plan import wanted
+from flash_dllm.evaluation.report.records import Records
+from flash_dllm.evaluation.report.section import Scope
+from tests.test_evaluation_report import run_of
+
+FACTS = {
+    "model": "m", "fingerprint": "f", "device": "cpu", "dtype": "float32", "impl": "torch",
+    "items": 100, "timed_items": None, "commit": "", "versions": {"torch": "2", "python": "3"},
+}  # fmt: skip
+MARKED = f"before\n{report_documents.BEGIN}\nold\n{report_documents.END}\nafter\n"
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    for name in ("DECODERS", "PERFORMANCE", "CSV"):
+        path = tmp_path / name
+        path.write_text(MARKED)
+        monkeypatch.setattr(report_documents, name, path)
+    return tmp_path
+
+
+def records(path, parts: list[str]):
+    scope = Scope(("word", "code"), 32, (1, 2, 32), 1)
+    found = Records(FACTS, scope, parts, 100)
+    for cell in wanted(scope, parts, 100).cells:
+        # greedy is right on 80 of 100, all others on 60
+        is_greedy = cell.knob("strategy") == "greedy"
+        found.cells[cell] = run_of(0.8 if is_greedy else 0.6, 100.0 * cell.batch, cell.batch)
+    found.save(path)
+    return path
+
+
+def test_both_documents_and_the_table_are_written(places):
+    path = records(places / "m.json", ["decoders", "table6"])
+    assert report_documents.main([str(path)]) == 0
+    text = (places / "DECODERS").read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    assert "| one token a step, no cache | 80.0 | 80.0 | 2.00 | 1.00 | 9 | – |" in text
+    with (places / "CSV").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    # each on both tasks and on all of it
+    assert len(rows) == 3 * len(decoders())
+    last = rows[-1]
+    assert (last["decoder"], last["task"], last["items"]) == ("preset", "all", "200")
+    assert (last["accuracy"], last["difference_difference"]) == ("0.6", "-0.2")
+    assert last["difference_only_second"] == "40" and last["torch"] == "2"
+    speeds = (places / "PERFORMANCE").read_text()
+    # smallest and largest batch, three strategies each
+    assert speeds.count("\n| 1 |") == speeds.count("\n| 32 |") == 3 and "| 2 |" not in speeds
+    assert "| 32 | flash_verify | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 |" in speeds
+
+
+def test_what_was_not_measured_is_left_alone(places):
+    path = records(places / "m.json", ["table6"])
+    assert report_documents.main([str(path)]) == 0
+    assert (places / "DECODERS").read_text() == MARKED == (places / "CSV").read_text()
+
+
+def test_a_document_without_marks_is_an_error():
+    with pytest.raises(ValueError, match="has no <!-- measured"):
+        report_documents.between_marks("text", "table")
+
+
+@pytest.mark.parametrize("path", [report_documents.DECODERS, report_documents.PERFORMANCE])
+def test_the_documents_have_the_marks(path):
+    assert "new" in report_documents.between_marks(path.read_text(), "new")
