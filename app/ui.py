@@ -16,7 +16,7 @@ from app.store import RunError
 from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
 from app.tabs.learn import Learn
-from app.tabs.shared import QUIET, telling, told
+from app.tabs.shared import QUIET, telling, told, visitor
 from app.tabs.traces import Traces
 from app.tabs.verify_lab import VerifyLab
 from app.tabs.watch import Watch
@@ -57,7 +57,7 @@ class Page:
             self.watch.player.follow(
                 self._follow, None, self.opened, api_name="follow", **QUIET
             )
-            endpoints(Api(runs))
+            endpoints(Api(runs, visitor))
 
     def _follow(self, event: gr.EventData) -> list[Any]:
         """What the page's address asks for."""
@@ -74,7 +74,7 @@ class Page:
 
 def endpoints(api: Api) -> None:
     """The page's named endpoints, for gradio_client and others."""
-    gr.api(telling(api.decode), api_name="decode", concurrency_id="model", concurrency_limit=1)
+    gr.api(telling(api.decode), api_name="decode", concurrency_limit=None)
     gr.api(telling(api.rejudge), api_name="rejudge")
     gr.api(telling(api.metrics), api_name="metrics")
 

@@ -14,8 +14,9 @@ from app.link import Link, changed
 from app.opening import recorded
 from app.player import packed
 from app.runs import Runs, values_of
+from app.sentences import queued_sentence
 from app.store import RunError
-from app.tabs.shared import share, told
+from app.tabs.shared import share, told, visitor
 from app.what_if import what_if
 
 RECORDED = "A recorded run. Press Run to decode it yourself."
@@ -108,10 +109,9 @@ class WatchEvents:
         with told():
             self.runs.stop(previous)
             values = dict(zip(self.knobs, raw, strict=True))
-            number = self.runs.enqueue(self.runs.prepare(prompt, model, values))
-            ahead = self.runs.ahead(number)
-            status = f"queued, {ahead} before you" if ahead else "starting"
-            return number, packed(status)
+            number = self.runs.enqueue(self.runs.prepare(prompt, model, values, visitor()))
+            ahead = self.runs.ahead()
+            return number, packed(queued_sentence(ahead) if ahead else "starting")
 
     def decode(self, number: str, before: str) -> Iterator[list[Any]]:
         with told():
