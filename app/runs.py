@@ -184,8 +184,9 @@ class Runs:
         return self.turns.ahead()
 
     def is_going(self, number: str) -> bool:
-        """Whether a run waits or goes on."""
-        return number in self._jobs
+        """Whether a run waits or goes on, and nobody has asked it to end."""
+        job = self._jobs.get(number)
+        return job is not None and not job.stop.is_set()
 
     def ended(self, number: str, within: float = 0.0) -> str | None:
         """The name of the trace that a run left, if it ends in so many seconds and has steps."""

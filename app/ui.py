@@ -16,6 +16,7 @@ from app.store import RunError
 from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
 from app.tabs.learn import Learn
+from app.tabs.reload import Reload
 from app.tabs.shared import QUIET, telling, told, visitor
 from app.tabs.traces import Traces
 from app.tabs.verify_lab import VerifyLab
@@ -46,6 +47,7 @@ class Page:
                 learn = Learn(runs)
                 traces = Traces(runs)
                 figure = FigureTab(runs)
+            reload = Reload(runs)
             self.watch.wire(run_id)
             lab.wire(run_id, self.watch)
             compare.wire(run_id, mine)
@@ -53,6 +55,7 @@ class Page:
             traces.wire(run_id, mine, self.watch, tabs)
             figure.wire(run_id)
             run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
+            reload.wire(run_id, self.watch, tabs)
             self.opened = [*self.watch.filled(run_id), self.watch.step, tabs]
             self.watch.player.follow(
                 self._follow, None, self.opened, api_name="follow", **QUIET
@@ -81,5 +84,6 @@ def endpoints(api: Api) -> None:
 
 def build(runs: Runs, first: str = "") -> gr.Blocks:
     """The page as Blocks, opening with a kept run (default: the first example's)."""
-    gr.set_static_paths(STATIC)
+    # files of kept runs are served where they stand: a copy would outlive them
+    gr.set_static_paths([*STATIC, runs.store.folder])
     return Page(runs, first or opening(runs)).demo

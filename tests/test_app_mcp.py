@@ -53,11 +53,11 @@ def url():
 def in_session(url, use):
     """What `use` returns for a session of the official client."""
     from mcp import ClientSession
-    from mcp.client.streamable_http import streamablehttp_client
+    from mcp.client.streamable_http import streamable_http_client
 
     async def talk():
         async with (
-            streamablehttp_client(f"{url}gradio_api/mcp/") as (read, write, _),
+            streamable_http_client(f"{url}gradio_api/mcp/") as (read, write, _),
             ClientSession(read, write) as session,
         ):
             await session.initialize()

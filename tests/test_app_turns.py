@@ -53,7 +53,7 @@ def test_callers_without_a_name_are_visitors_of_their_own():
 def test_a_visitor_may_not_fill_the_line():
     turns = Turns(each=2)
     places = join(turns, "a", "a")
-    with pytest.raises(RunError, match="^One visitor may have at most 2 runs going on or waiting; "):
+    with pytest.raises(RunError, match="^One visitor may have at most 2 runs going on or wait"):
         turns.check("a")
     turns.check("b")
     places[1].stop.set()  # a stopped run no longer counts
