@@ -1,12 +1,13 @@
 """What the page offers to programs: /decode, /rejudge and /metrics, plain values in and out.
 
-Stateless on purpose: a trace goes in as its JSON text, so that a call needs no earlier one. No
-gradio here; `app/ui.py` names the endpoints.
+Stateless on purpose: a trace goes in as its JSON text, so that a call needs no earlier one; the
+short name of a run that is still kept here does as well, for callers that pay by the word. No
+gradio here; `app/ui.py` names the endpoints, which are MCP tools, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from app import compare, lab
@@ -19,13 +20,15 @@ from flash_dllm.trace import DecodeTrace, TraceError
 from flash_dllm.trace_json import from_json, to_json
 
 MAX_TRACE_CHARACTERS = 32 * 2**20
+LONGEST_NAME = 40
 
 
 class Api:
-    """The three functions; `runs` decodes."""
+    """The three functions; `runs` decodes, `visitor` tells who is calling."""
 
-    def __init__(self, runs: Runs) -> None:
+    def __init__(self, runs: Runs, visitor: Callable[[], str] = str) -> None:
         self.runs = runs
+        self.visitor = visitor
 
     def decode(
         self,
@@ -38,8 +41,11 @@ class Api:
         seed: int = 0,
         model: str = EMBEDDED,
         settings: dict | None = None,
+        include_trace: bool = True,
     ) -> Iterator[dict]:
         """Decode a prompt; what is known so far comes at most ten times a second.
+
+        Runs wait for each other: until its turn comes the status says how many are before it.
 
         Args:
             prompt: the question, as typed
@@ -51,9 +57,11 @@ class Api:
             seed: for sampling at a temperature
             model: "language model" or "toy example"
             settings: any other knob by name, e.g. {"window_size": 16}
+            include_trace: whether the answer holds the whole trace as JSON text (long)
 
         Returns:
-            {"status", "steps", "text", "is_done"}; the last one also has "metrics" and "trace",
+            {"status", "steps", "text", "is_done"}; the last one also has "metrics", "run", a
+            short name that /rejudge and /metrics take while the run is kept here, and "trace",
             the trace as JSON text.
         """
         job = self.runs.prepare(
@@ -61,7 +69,7 @@ class Api:
                 "gen_length": gen_length, "epsilon": epsilon, "gamma": gamma,
                 "strategy": strategy or None, "cache": cache or None, "seed": seed,
                 **(settings or {}),
-            }),
+            }), self.visitor(),
         )  # fmt: skip
         number = self.runs.enqueue(job)
         steps = 0
@@ -71,10 +79,11 @@ class Api:
                 raise RunError(update.error)
             if update.trace is not None:
                 trace = update.trace
-                yield {
+                answer = {
                     "status": update.status, "steps": len(trace.steps), "text": trace.text,
-                    "is_done": True, "metrics": measured(trace), "trace": to_json(trace),
+                    "is_done": True, "metrics": measured(trace), "run": self.runs.store.keep(trace),
                 }  # fmt: skip
+                yield answer | ({"trace": to_json(trace)} if include_trace else {})
                 return
             text = self._so_far(number) if update.steps else ""
             yield {"status": update.status, "steps": steps, "text": text, "is_done": False}
@@ -85,7 +94,7 @@ class Api:
         """Decide a recorded run again at other thresholds, without a model.
 
         Args:
-            trace: a trace as JSON text, as /decode returns it
+            trace: a trace as JSON text, or the name of a run, as /decode returns them
             epsilon: another ε; none keeps the run's
             gamma: another γ; none keeps the run's
 
@@ -94,7 +103,7 @@ class Api:
             answer is exact, in words; the first step that would decide otherwise; how many
             tokens more it would write; per step the number of tokens written.
         """
-        recorded = _read(trace)
+        recorded = self._trace(trace)
         try:
             again = judge_again(recorded, epsilon, gamma)
         except ValueError as error:
@@ -111,13 +120,13 @@ class Api:
         """What a run took, counted as in docs/decisions.md.
 
         Args:
-            trace: a trace as JSON text
+            trace: a trace as JSON text, or the name of a run
 
         Returns:
             tokens, steps, passes, rows, row_layers, seconds, tokens_per_pass, tokens_per_step,
             verified, missed (drafts that were checked and right, but not written), text, status
         """
-        return measured(_read(trace))
+        return measured(self._trace(trace))
 
     def _values(self, model: str, given: dict[str, Any]) -> dict[str, Any]:
         known = controls()
@@ -137,6 +146,12 @@ class Api:
         if "window_size" not in given:
             values["window_size"] = max(1, min(values["window_size"], length))
         return values
+
+    def _trace(self, text: str) -> DecodeTrace:
+        """A trace from its JSON text or its short name. Raises RunError."""
+        if len(text) <= LONGEST_NAME and not text.lstrip().startswith(("{", "[")):
+            return self.runs.store.trace(text.strip())
+        return _read(text)
 
     def _so_far(self, number: str) -> str:
         trace = self.runs.so_far(number)

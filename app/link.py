@@ -29,6 +29,7 @@ class Link:
     run       name of a kept run, or ""
     settings  control values that differ from the defaults of `model`
     step      counted from 1; 0 for a telling one
+    job       number of a run that was waiting or going on, or ""; only for a reload of the page
     """
 
     example: str = ""
@@ -38,6 +39,7 @@ class Link:
     settings: Mapping[str, Any] = field(default_factory=dict)
     step: int = 0
     tab: str = "watch"
+    job: str = ""
 
 
 def query_of(link: Link) -> str:
@@ -46,7 +48,7 @@ def query_of(link: Link) -> str:
     for name in ("example", "run"):
         if getattr(link, name):
             parts[name] = getattr(link, name)
-    if not link.example and link.prompt:
+    if link.prompt:
         parts["prompt"] = link.prompt
     if link.model != EMBEDDED:
         parts["model"] = link.model
@@ -58,6 +60,8 @@ def query_of(link: Link) -> str:
         parts["step"] = str(link.step)
     if link.tab != "watch":
         parts["tab"] = link.tab
+    if link.job:
+        parts["job"] = link.job
     return urlencode(parts)
 
 
@@ -67,7 +71,8 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
     Raises ValueError in one sentence for a value that can't be.
     """
     known = controls()
-    ours = {"example", "run", "prompt", "model", "step", "tab", "strategy", "cache", *known}
+    own = {"example", "run", "prompt", "model", "step", "tab", "job", "strategy", "cache"}
+    ours = own | set(known)
     asked = {key: str(value) for key, value in parameters.items() if key in ours}
     if not asked:
         return None
@@ -88,6 +93,7 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
         _settings(asked),
         _step(asked.get("step", "0")),
         _one_of("tab", asked.get("tab", "watch"), TABS),
+        asked.get("job", ""),
     )
 
 

@@ -10,13 +10,15 @@ from flash_dllm.rejudge import Certainty, rejudge
 from flash_dllm.trace import DecodeTrace
 
 
-def prepare(runs: Runs, trace: DecodeTrace, epsilon: float, gamma: float) -> Job:
+def prepare(
+    runs: Runs, trace: DecodeTrace, epsilon: float, gamma: float, visitor: str = ""
+) -> Job:
     """The job that runs a trace's prompt again at these thresholds. Raises RunError."""
     model = TOY if trace.model.impl == "scripted" else EMBEDDED
     return runs.prepare(trace.prompt, model, values_of(trace) | {
         key: value for key, value in (("epsilon", epsilon), ("gamma", gamma))
         if key in trace.strategy
-    })  # fmt: skip
+    }, visitor)  # fmt: skip
 
 
 def telling(recorded: DecodeTrace, real: DecodeTrace) -> int | None:

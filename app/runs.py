@@ -6,10 +6,11 @@ error) leaves what was decoded in the store.
 
 from __future__ import annotations
 
-import itertools
 import logging
+import secrets
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,9 @@ from typing import Any
 
 from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls, settings
 from app.presets import EMBEDDED, MODELS, TOY, complete_toy
-from app.sentences import counted, end_sentence, status_sentence
+from app.sentences import counted, end_sentence, queued_sentence, status_sentence
 from app.store import RunError, Store
+from app.turns import Place, Turns
 from flash_dllm.caches.base import CachePolicy
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
@@ -29,16 +31,20 @@ from flash_dllm.trace import DecodeTrace, StepTrace
 
 log = logging.getLogger(__name__)
 UPDATE_SECONDS = 0.1
+WAIT_SECONDS = 1.0  # a waiting run says so this often: who has left is noticed then
 FORGET_SECONDS = 600.0
+MOST_ENDED = 256
 
 
 @dataclass(frozen=True)
 class Job:
     """A run that was asked for; `stop` ends it after the step that is going on.
 
+    visitor  who asked for it; "" is a visitor of its own
     left   set when its page shows something else
     ended  set when its last update was taken
     steps  what was decoded so far
+    kept   the name of its trace, when it has ended with steps
     born   when it was asked for, by the clock of `time.monotonic`
     """
 
@@ -47,10 +53,12 @@ class Job:
     strategy: DecodingStrategy
     cache: CachePolicy
     config: DecodeConfig
+    visitor: str = ""
     stop: threading.Event = field(default_factory=threading.Event)
     left: threading.Event = field(default_factory=threading.Event)
     ended: threading.Event = field(default_factory=threading.Event)
     steps: list[StepTrace] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
     born: float = field(default_factory=time.monotonic)
 
 
@@ -85,17 +93,19 @@ class Runs:
         dtype: str = "auto",
         graphs: bool = True,
         store: Store | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self._choice: dict[str, Any] = dict(
             folder=folder, impl=impl, device=device, dtype=dtype, graphs=graphs
         )
-        self.store = store or Store()
+        self.store = Store() if store is None else store
+        self.turns = Turns() if turns is None else turns
         self._engines: dict[str, Any] = {}
         self._loading = threading.Lock()
         self._jobs: dict[str, Job] = {}
+        self._ended: OrderedDict[str, str] = OrderedDict()  # numbers → names of kept traces
         # (model, strategy, cache) → passes per position of the answer, seconds per pass if known
         self._paces: dict[tuple[str, str, str], tuple[float, float | None]] = {}
-        self._numbers = itertools.count(1)
 
     def choose_model(self, **choice: Any) -> None:
         """Another folder, implementation, device, dtype or `graphs` for the next load."""
@@ -134,7 +144,9 @@ class Runs:
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             raise RunError(f"The model could not be loaded: {error}") from error
 
-    def prepare(self, prompt: str, model: str, values: Mapping[str, Any]) -> Job:
+    def prepare(
+        self, prompt: str, model: str, values: Mapping[str, Any], visitor: str = ""
+    ) -> Job:
         """Check everything that can be checked without the model. Raises RunError."""
         if not prompt or not prompt.strip():
             raise RunError("The prompt is empty; type a question or choose an example.")
@@ -154,21 +166,32 @@ class Runs:
             raise RunError(
                 "The toy example answers from a table: its prompt is ^ and its gen length is 4."
             )
-        return Job(prompt, model, *made)
+        return Job(prompt, model, *made, visitor=visitor)
 
     def enqueue(self, job: Job) -> str:
-        """Put a job in the list; returns its number. Jobs that nobody came for are forgotten."""
+        """Take a job; returns its number, which nobody can guess. Jobs that nobody came for are
+        forgotten. Raises RunError if too many wait."""
+        self.turns.check(job.visitor)
         old = time.monotonic() - FORGET_SECONDS
-        for stale in [n for n, j in self._jobs.items() if j.born < old and not j.steps]:
+        for stale in [n for n, j in list(self._jobs.items()) if j.born < old and not j.steps]:
             self._jobs.pop(stale, None)
-        number = str(next(self._numbers))
+        number = secrets.token_hex(8)
         self._jobs[number] = job
         return number
 
-    def ahead(self, number: str) -> int:
-        """How many unfinished runs stand before this one."""
-        before = itertools.takewhile(lambda item: item[0] != number, list(self._jobs.items()))
-        return sum(not job.stop.is_set() for _, job in before)
+    def ahead(self) -> int:
+        """How many unfinished runs a new one would have to wait for."""
+        return self.turns.ahead()
+
+    def is_going(self, number: str) -> bool:
+        """Whether a run waits or goes on, and nobody has asked it to end."""
+        job = self._jobs.get(number)
+        return job is not None and not job.stop.is_set()
+
+    def ended(self, number: str, within: float = 0.0) -> str | None:
+        """The name of the trace that a run left, if it ends in so many seconds and has steps."""
+        self.ends(number, within)
+        return self._ended.get(number)
 
     def learn(self, model: str, trace: DecodeTrace, seconds: float | None = None) -> None:
         """Remember what a finished run cost; seconds only if it ran on this machine."""
@@ -205,6 +228,7 @@ class Runs:
         job = self._jobs.get(number)
         if job is not None:
             job.stop.set()
+            self.turns.wake()
         return job is not None
 
     def leave(self, number: str) -> None:
@@ -213,20 +237,45 @@ class Runs:
         if job is not None:
             job.left.set()
             job.stop.set()
+            self.turns.wake()
 
     def run(self, number: str) -> Iterator[Update]:
-        """Decode a job, with at most ten updates a second; the last one carries the trace."""
+        """Decode a job when its turn comes, with at most ten updates a second; the last one
+        carries the trace, unless it was stopped before its turn. Raises RunError."""
         job = self._jobs.get(number)
         if job is None:
             raise RunError("This run is no longer known; press Run again.")
         try:
-            for update in self._run(job):
-                if job.left.is_set():
-                    break
-                yield update
+            place = self.turns.join(job.visitor, job.stop)
+            try:
+                for update in self._in_turn(job, place):
+                    if job.left.is_set():
+                        break
+                    yield update
+            finally:
+                self.turns.leave(place)
         finally:
             self._jobs.pop(number, None)
+            if job.kept:
+                self._ended[number] = job.kept[-1]
+                while len(self._ended) > MOST_ENDED:
+                    self._ended.popitem(last=False)
             job.ended.set()
+
+    def _in_turn(self, job: Job, place: Place) -> Iterator[Update]:
+        yield from self._wait(place)
+        if not place.has_begun:
+            yield Update("stopped before it began")
+            return
+        yield from self._run(job, place)
+
+    def _wait(self, place: Place, before: str = "") -> Iterator[Update]:
+        """Updates with the place in the line, until its turn comes or it is stopped."""
+        begin, within = time.monotonic(), 0.0
+        while not self.turns.wait(place, within) and not place.stop.is_set():
+            line = queued_sentence(self.turns.ahead(place), time.monotonic() - begin)
+            yield Update(f"{before}{line}")
+            within = WAIT_SECONDS
 
     def so_far(self, number: str) -> DecodeTrace | None:
         """What a run that is going on has decoded, for a page that lost an update."""
@@ -246,7 +295,7 @@ class Runs:
         assert update.trace is not None
         return update.trace
 
-    def _run(self, job: Job) -> Iterator[Update]:
+    def _run(self, job: Job, place: Place | None = None) -> Iterator[Update]:
         if not self.is_loaded(job.model):
             yield Update("loading model")
         engine = self.engine(job.model)
@@ -275,6 +324,15 @@ class Runs:
                         line = status_sentence(len(steps), masks, passes, now - begin)
                         yield Update(line, steps=tuple(steps[sent:]))
                         sent = len(steps)
+                    if masks and place is not None and self.turns.is_over(place):
+                        pause = f"step {len(steps)}, others have their turn"
+                        yield Update(pause, steps=tuple(steps[sent:]))
+                        sent = len(steps)
+                        self.turns.pass_on(place)
+                        yield from self._wait(place, f"{pause}; ")
+                        begin += time.monotonic() - now  # waiting is no part of the run
+                        if job.stop.is_set():
+                            break
         except (ValueError, KeyError, RuntimeError, MemoryError) as error:
             log.exception("the run failed in step %d", len(steps) + 1)
             reason = str(error) or type(error).__name__
@@ -283,7 +341,7 @@ class Runs:
             decoding.close()  # type: ignore[attr-defined]  # a generator in fact
             trace = finish_trace(engine, header, steps)
             if steps:
-                self.store.keep(trace)
+                job.kept.append(self.store.keep(trace))
         seconds = time.monotonic() - begin
         line = end_sentence(trace, seconds)
         self.learn(job.model, trace, seconds)

@@ -102,6 +102,17 @@ def status_sentence(steps: int, masks: int, passes: int, seconds: float) -> str:
     )
 
 
+def queued_sentence(ahead: int, seconds: float = 0.0) -> str:
+    """The status line of a run that waits.
+
+    >>> queued_sentence(2), queued_sentence(1, 3.4), queued_sentence(0)
+    ('queued, 2 before you', 'queued, 1 before you, 3 s', 'queued, next in line')
+    """
+    place = f"{ahead} before you" if ahead else "next in line"
+    waited = f", {seconds:.0f} s" if seconds >= 1 else ""
+    return f"queued, {place}{waited}"
+
+
 def end_sentence(trace: DecodeTrace, seconds: float) -> str:
     """The status line when a run has ended."""
     passes = counted(trace.passes, "pass")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import secrets
 import shutil
 import tempfile
 import threading
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from flash_dllm.trace import DecodeTrace, TraceError
 from flash_dllm.trace_json import load, run_id, save, to_json
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class RunError(Exception):
@@ -25,8 +31,8 @@ class Store:
         self._kept: OrderedDict[str, tuple[DecodeTrace, int]] = OrderedDict()
         self._keeping = threading.Lock()
         self._read: dict[Path, str] = {}  # bundled files → names, so that each is read once
-        self._files = Path(tempfile.mkdtemp(prefix="flash-dllm-"))
-        weakref.finalize(self, shutil.rmtree, self._files, ignore_errors=True)
+        self.folder = Path(tempfile.mkdtemp(prefix="flash-dllm-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -43,7 +49,7 @@ class Store:
                 len(self._kept) > most or sum(s for _, s in self._kept.values()) > most_bytes
             ):
                 gone, _ = self._kept.popitem(last=False)
-                self._file(gone).unlink(missing_ok=True)
+                shutil.rmtree(self.folder / gone, ignore_errors=True)
         return name
 
     def trace(self, name: str) -> DecodeTrace:
@@ -55,11 +61,30 @@ class Store:
             return self._kept[name][0]
 
     def file_of(self, name: str) -> str:
-        """A file with the trace, to be downloaded."""
-        path = self._file(name)
-        if not path.is_file():
-            save(self.trace(name), path)
-        return str(path)
+        """A file with the trace, to be downloaded. Raises RunError."""
+        trace = self.trace(name)
+        return str(self.file(name, ".json", lambda path: save(trace, path)))
+
+    def file(self, name: str, ending: str, write: Callable[[Path], None]) -> Path:
+        """A file made from a kept trace, written once and gone with the trace. Raises RunError.
+
+        ending  tells files of one trace apart: equal endings must mean equal contents
+        write   called with a path of its own, so that nobody reads half a file: two visitors may
+                ask for the same one at the same time
+        """
+        path = self.folder / name / f"flash-dllm-{name}{ending}"
+        if path.is_file():
+            return path
+        draft = path.with_name(f"{secrets.token_hex(6)}{path.suffix}")
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write(draft)
+            os.replace(draft, path)
+        except (OSError, ValueError) as error:
+            raise RunError(unsaved(error)) from error
+        finally:
+            draft.unlink(missing_ok=True)
+        return path
 
     def load_file(self, path: str | Path) -> str:
         """Read and keep a trace file of a stranger; returns its name. Raises RunError."""
@@ -82,8 +107,21 @@ class Store:
         """The bundled file that a kept trace came from, if it did."""
         return next((path for path, known in self._read.items() if known == name), None)
 
-    def _file(self, name: str) -> Path:
-        return self._files / f"flash-dllm-{name}.json"
+
+def unsaved(error: Exception) -> str:
+    """Why a file was not written, and what to do, in one sentence.
+
+    >>> unsaved(OSError(errno.ENOSPC, "No space left", "/secret/path"))
+    "The file can't be saved: no space left; free some room on the server, then try again."
+    """
+    system = error if isinstance(error, OSError) else error.__context__
+    if isinstance(system, OSError) and system.strerror:
+        reason = system.strerror[:1].lower() + system.strerror[1:]
+        todo = "free some room on the server" if system.errno in FULL else (
+            "make the server's folder for temporary files writable"
+        )  # fmt: skip
+        return f"The file can't be saved: {reason}; {todo}, then try again."
+    return f"The file can't be saved: {error}."
 
 
 def name_of(trace: DecodeTrace) -> str:

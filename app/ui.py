@@ -16,7 +16,8 @@ from app.store import RunError
 from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
 from app.tabs.learn import Learn
-from app.tabs.shared import QUIET, telling, told
+from app.tabs.reload import Reload
+from app.tabs.shared import QUIET, telling, told, visitor
 from app.tabs.traces import Traces
 from app.tabs.verify_lab import VerifyLab
 from app.tabs.watch import Watch
@@ -46,6 +47,7 @@ class Page:
                 learn = Learn(runs)
                 traces = Traces(runs)
                 figure = FigureTab(runs)
+            reload = Reload(runs)
             self.watch.wire(run_id)
             lab.wire(run_id, self.watch)
             compare.wire(run_id, mine)
@@ -53,11 +55,12 @@ class Page:
             traces.wire(run_id, mine, self.watch, tabs)
             figure.wire(run_id)
             run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
+            reload.wire(run_id, self.watch, tabs)
             self.opened = [*self.watch.filled(run_id), self.watch.step, tabs]
             self.watch.player.follow(
                 self._follow, None, self.opened, api_name="follow", **QUIET
             )
-            endpoints(Api(runs))
+            endpoints(Api(runs, visitor))
 
     def _follow(self, event: gr.EventData) -> list[Any]:
         """What the page's address asks for."""
@@ -74,12 +77,13 @@ class Page:
 
 def endpoints(api: Api) -> None:
     """The page's named endpoints, for gradio_client and others."""
-    gr.api(telling(api.decode), api_name="decode", concurrency_id="model", concurrency_limit=1)
+    gr.api(telling(api.decode), api_name="decode", concurrency_limit=None)
     gr.api(telling(api.rejudge), api_name="rejudge")
     gr.api(telling(api.metrics), api_name="metrics")
 
 
 def build(runs: Runs, first: str = "") -> gr.Blocks:
     """The page as Blocks, opening with a kept run (default: the first example's)."""
-    gr.set_static_paths(STATIC)
+    # files of kept runs are served where they stand: a copy would outlive them
+    gr.set_static_paths([*STATIC, runs.store.folder])
     return Page(runs, first or opening(runs)).demo

@@ -257,8 +257,15 @@ watch('value', receive);
 const redraw = () => { if (root.offsetParent) charts.redraw(); };
 new MutationObserver(redraw).observe(document.body, { attributes: true, attributeFilter: ['class'] });
 // a link's address asks for a run, a step, settings, a tab
-const asked = new URLSearchParams(location.search);
+let asked = new URLSearchParams(location.search);
 asked.delete('__theme');
+// loaded again: what app/tabs/reload.py kept comes before the address
+if (props.follows && ['reload', 'back_forward'].includes(performance.getEntriesByType('navigation')[0]?.type)) {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem('flash-dllm' + location.pathname)) || {};
+    if (kept.query) asked = new URLSearchParams(kept.query + (kept.tab ? '&tab=' + kept.tab : ''));
+  } catch { /* the browser keeps nothing here */ }
+}
 if (props.follows && asked.size) setTimeout(() => trigger('follow', { query: asked.toString() }), 0);
 let width = root.clientWidth;
 new ResizeObserver(() => { if (root.clientWidth && Math.abs(root.clientWidth - width) > 2) { width = root.clientWidth; redraw(); } }).observe(root);

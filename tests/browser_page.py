@@ -64,4 +64,4 @@ def opened(started, url: str, width: int = 1280, height: int = 900, wait_for: st
         page.wait_for_selector(wait_for, timeout=20_000)
     yield page
     context.close()
-    assert faults == []
+    assert faults == [], faults

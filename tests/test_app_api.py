@@ -2,6 +2,7 @@
 
 import gc
 import json
+import time
 
 import pytest
 
@@ -9,6 +10,7 @@ from app.api import Api
 from app.presets import EMBEDDED, TOY
 from app.runs import Runs
 from app.store import RunError
+from app.turns import Turns
 from flash_dllm.trace_json import from_json, to_json
 from tests.app_traces import SlowEngine, rich, toy
 
@@ -36,6 +38,41 @@ def test_decode_ends_with_the_whole_trace(api):
     assert last["text"] == "AABB" and last["steps"] == 3
     assert from_json(last["trace"]).passes == 5
     assert last["metrics"]["tokens_per_pass"] == 0.8
+
+
+def test_a_run_goes_by_its_name_while_it_is_kept(api):
+    parts = api.decode(
+        "^", 4, 0.9, 0.8, "flash_verify", "flash", model=TOY, settings=TOY_KNOBS,
+        include_trace=False,
+    )  # fmt: skip
+    last = list(parts)[-1]
+    assert "trace" not in last
+    assert api.metrics(last["run"])["passes"] == 5
+    assert api.rejudge(last["run"], gamma=0.9)["tokens_gained"] == -1
+    with pytest.raises(RunError, match="^This run is no longer kept; run it again or load its"):
+        api.metrics("0123456789ab")
+
+
+def test_decode_tells_the_place_in_the_line():
+    runs = Runs()
+    runs._engines[EMBEDDED] = SlowEngine(seed=2, end_share=0, pause=0.01)
+    first, second = (Api(runs, lambda name=name: name).decode("w1", 24) for name in "ab")
+    next(first)
+    assert next(second)["status"] == "queued, 1 before you"
+    list(first)
+    assert list(second)[-1]["is_done"]
+
+
+def test_a_visitor_can_not_fill_the_line_with_calls():
+    runs = Runs(turns=Turns(each=1))
+    runs._engines[EMBEDDED] = SlowEngine(seed=2, end_share=0, pause=0.01)
+    api = Api(runs, lambda: "a")
+    first = api.decode("w1", 24)
+    next(first)
+    with pytest.raises(RunError, match="^One visitor may have at most 1 run going on or waiting; "):
+        next(api.decode("w1", 24))
+    first.close()
+    assert list(api.decode("w1", 24))[-1]["is_done"]
 
 
 def test_decode_tells_the_text_so_far():
@@ -112,3 +149,53 @@ def test_a_client_streams_a_run_and_judges_it_again(client):
 def test_a_client_is_told_what_to_do(client):
     with pytest.raises(Exception, match="This is no trace that can be read"):
         client.predict(json.dumps({}), api_name="/metrics")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "sentence"),
+    [
+        ("a" * 4001, "The prompt has 4001 characters; at most 4000 are allowed, so shorten it."),
+        ("7 " * 1999, "positions of .*; shorten one of them"),
+        ("", "The prompt is empty; type a question or choose an example."),
+    ],
+)
+def test_a_prompt_that_can_not_be_is_one_sentence_for_a_client(client, prompt, sentence):
+    with pytest.raises(Exception, match=sentence) as error:
+        client.predict(prompt, 64, api_name="/decode")
+    assert "\n" not in str(error.value)
+
+
+def test_a_client_that_cancels_ends_its_run_and_no_other():
+    from gradio_client import Client
+
+    from app.serve import launch
+    from app.ui import build
+    from tests.browser_page import free_port
+
+    runs = Runs()
+    runs._engines[EMBEDDED] = SlowEngine(seed=2, end_share=0, pause=0.03, max_length=512)
+    demo = build(runs)
+    _, address, _ = launch(demo, "127.0.0.1", free_port(), prevent_thread_lock=True, quiet=True)
+    try:
+        mine, other = (Client(address, verbose=False) for _ in range(2))
+        long, short = mine.submit("w1", 256, api_name="/decode"), None
+        wait_until(lambda: len(long.outputs()) >= 2)
+        short = other.submit("w2", 16, api_name="/decode")
+        wait_until(lambda: len(runs.turns) == 2)
+        long.cancel()
+        begin = time.monotonic()
+        wait_until(lambda: len(runs.turns) == 1)
+        assert time.monotonic() - begin < 1.0
+        assert short.result(timeout=30)["is_done"]
+        kept = [runs.store.trace(name) for name in runs._ended.values()]
+        assert sorted(trace.status for trace in kept) == ["finished", "stopped"]
+    finally:
+        demo.close(verbose=False)
+        gc.collect()
+
+
+def wait_until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)

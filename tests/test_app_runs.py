@@ -82,13 +82,21 @@ def test_a_dropped_run_keeps_what_it_decoded_too(runs):
 def test_a_run_that_was_stopped_while_it_waited_does_nothing(runs):
     number = runs.enqueue(runs.prepare("hello", EMBEDDED, values(runs)))
     runs.stop(number)
-    last = list(runs.run(number))[-1]
-    assert last.trace is not None and last.trace.steps == ()
+    (only,) = runs.run(number)
+    assert only.status == "stopped before it began" and only.trace is None
+    assert len(runs.store) == 0
 
 
 def test_waiting_runs_are_counted(runs):
     first, second = (runs.enqueue(runs.prepare("a", EMBEDDED, values(runs))) for _ in range(2))
-    assert (runs.ahead(first), runs.ahead(second)) == (0, 1)
+    going, waiting = runs.run(first), runs.run(second)
+    assert runs.ahead() == 0
+    next(going)
+    assert runs.ahead() == 1
+    assert next(waiting).status.startswith("queued, 1 before you")
+    assert runs.ahead() == 2
+    going.close(), waiting.close()
+    assert runs.ahead() == 0
 
 
 @pytest.mark.parametrize("place", ["launch", "answer"])

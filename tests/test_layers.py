@@ -48,7 +48,7 @@ RULES = {
     "kernels": {"kernels", "torch", "triton"},
     "app/ui.py": {"app", "gradio"},
     "app/tabs": {"app", "flash_dllm", "gradio"},
-    "app/serve.py": {"app", "gradio"},
+    "app/serve.py": {"app", "gradio", "starlette"},
     "app/player.py": {"app", "gradio"},
     "app/figures": {"app", "flash_dllm", "plotly", "pandas"},
     "app/film.py": {"app", "flash_dllm", "PIL"},

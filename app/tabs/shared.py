@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import gradio as gr
+from gradio.context import LocalContext
 
 from app.store import RunError
 
@@ -48,6 +49,15 @@ def telling(function: Callable) -> Callable:
             yield from function(*args, **knobs)
 
     return stream if inspect.isgeneratorfunction(function) else call
+
+
+def visitor() -> str:
+    """Who is asking: one page, or one client; "" outside of a call and for an MCP client (gradio
+    passes all of those on through one client of its own)."""
+    request = LocalContext.request.get(None)
+    if request is None or request.headers.get("x-gradio-user") == "mcp":
+        return ""
+    return str(request.session_hash or "")
 
 
 def share(value: Any) -> float:

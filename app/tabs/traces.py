@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from app import csv_files, film, offline, shelf
-from app.link import Link, query_of
+from app.link import query_of
 from app.player import board_view, packed, text_line
 from app.runs import Runs
 from app.store import RunError
@@ -142,31 +142,25 @@ class Traces:
         def make(value: str, step: int, run: str) -> tuple[str, str]:
             with told():
                 name = shelf.resolve(self.runs, value)
-                path = Path(self.runs.store.file_of(name))
-                if kind == "json":
-                    return str(path), packed(f"{path.name} is being saved.")
-                trace = self.runs.store.trace(name)
-                made = path.with_suffix(f".{kind}")
-                writer = MAKERS[kind][0]
-                at = step if name == run and 1 <= step <= len(trace.steps) else None
-                if kind in ("html", "png"):
-                    writer(trace, made, at)  # type: ignore[call-arg]
-                else:
-                    writer(trace, made)
+                made = self._file(kind, name, step if name == run else 0)
                 return str(made), packed(f"{made.name} is being saved.")
 
         return make
+
+    def _file(self, kind: str, name: str, step: int) -> Path:
+        store = self.runs.store
+        if kind == "json":
+            return Path(store.file_of(name))
+        trace = store.trace(name)
+        writer: Any = MAKERS[kind][0]
+        if kind in ("html", "png") and 1 <= step <= len(trace.steps):
+            return store.file(
+                name, f"-step{step}.{kind}", lambda path: writer(trace, path, step)
+            )
+        return store.file(name, f".{kind}", lambda path: writer(trace, path))
 
     def _query(
         self, run: str, step: int, tab: str, prompt: str, model: str, *raw: Any
     ) -> str:
         with told():
-            value = shelf.value_of(self.runs, run)
-            is_example = value.startswith(shelf.BUNDLED)
-            settings = self.watch.events.changed(run, model, raw)
-            link = Link(
-                value.removeprefix(shelf.BUNDLED) if is_example else "",
-                "" if is_example else run,
-                prompt, model, settings, int(step), tab,
-            )  # fmt: skip
-            return packed(query_of(link))
+            return packed(query_of(self.watch.events.link(run, step, tab, prompt, model, raw)))

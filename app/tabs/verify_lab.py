@@ -11,8 +11,9 @@ from app import real_run
 from app.lab_view import lab_board
 from app.player import board_view, packed, text_line
 from app.runs import Runs
+from app.sentences import queued_sentence
 from app.store import RunError
-from app.tabs.shared import QUIET, share, told
+from app.tabs.shared import QUIET, share, told, visitor
 from app.tabs.watch import Watch
 from flash_dllm.trace import DecodeTrace
 
@@ -66,8 +67,7 @@ class VerifyLab:
             [self.job, *asked],
             [*filled, *watch.shown(run_id)],
             api_name="lab_run",
-            concurrency_id="model",
-            concurrency_limit=1,
+            concurrency_limit=None,  # the runs' own line (app/turns.py)
             trigger_mode="multiple",
             **QUIET,
         )
@@ -124,10 +124,12 @@ class VerifyLab:
     ) -> tuple[str, str]:
         with told():
             self.runs.stop(previous)
-            job = real_run.prepare(self.runs, self.runs.store.trace(name), epsilon, gamma)
+            job = real_run.prepare(
+                self.runs, self.runs.store.trace(name), epsilon, gamma, visitor()
+            )
             number = self.runs.enqueue(job)
-            ahead = self.runs.ahead(number)
-            return number, packed(f"queued, {ahead} before you" if ahead else "starting")
+            ahead = self.runs.ahead()
+            return number, packed(queued_sentence(ahead) if ahead else "starting")
 
     def _real(
         self, number: str, name: str, step: float, epsilon: float, gamma: float

@@ -158,8 +158,7 @@ class Watch:
             [self.job, run_id],
             shown,
             api_name="run",
-            concurrency_id="model",
-            concurrency_limit=1,
+            concurrency_limit=None,  # the runs' own line (app/turns.py)
             trigger_mode="multiple",  # a second Run starts while the first one is ending
             **QUIET,
         )

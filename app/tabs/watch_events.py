@@ -14,8 +14,9 @@ from app.link import Link, changed
 from app.opening import recorded
 from app.player import packed
 from app.runs import Runs, values_of
+from app.sentences import queued_sentence
 from app.store import RunError
-from app.tabs.shared import share, told
+from app.tabs.shared import share, told, visitor
 from app.what_if import what_if
 
 RECORDED = "A recorded run. Press Run to decode it yourself."
@@ -76,9 +77,23 @@ class WatchEvents:
                 continue
         return changed(chosen, own)
 
+    def link(
+        self, run: str, step: int, tab: str, prompt: str, model: str, raw: Sequence[Any]
+    ) -> Link:
+        """What restores this page: the run that it shows, and what its controls hold."""
+        value = shelf.value_of(self.runs, run)
+        is_example = value.startswith(shelf.BUNDLED)
+        is_typed = not is_example or prompt != self.runs.store.trace(run).prompt
+        return Link(
+            value.removeprefix(shelf.BUNDLED) if is_example else "",
+            "" if is_example else run,
+            prompt if is_typed else "",
+            model, self.changed(run, model, raw), int(step), tab,
+        )  # fmt: skip
+
     def follow(self, link: Link) -> list[Any]:
         """What a link asks for: its run at its step, and its settings in the controls."""
-        name = self._linked(link)
+        name = self._left(link) or self._linked(link)
         if name is None:
             values = {**self.runs.defaults(link.model), **link.settings}
             status = "The link's run is not kept here; press Run to decode it again."
@@ -89,10 +104,16 @@ class WatchEvents:
         trace = self.runs.store.trace(name)
         step = max(1, min(link.step, len(trace.steps))) if link.step else None
         model = presets.TOY if trace.model.impl == "scripted" else link.model
-        preset = presets.Preset("", "", trace.prompt, model)
+        preset = presets.Preset("", "", link.prompt or trace.prompt, model)
         filled = self.filled(preset, {**values_of(trace), **link.settings})
         said = "Opened from a link."
+        if link.job:
+            said = f"As before the reload, which ended the run after step {len(trace.steps)}."
         return [*self.shown(name, said, step=step), *filled, (name, said)]
+
+    def _left(self, link: Link) -> str | None:
+        """The run that a reload of the page broke off, once it has ended."""
+        return self.runs.ended(link.job, within=1.0) if link.job else None
 
     def _linked(self, link: Link) -> str | None:
         """The kept run of a link; None if neither its run nor its example is there."""
@@ -108,10 +129,9 @@ class WatchEvents:
         with told():
             self.runs.stop(previous)
             values = dict(zip(self.knobs, raw, strict=True))
-            number = self.runs.enqueue(self.runs.prepare(prompt, model, values))
-            ahead = self.runs.ahead(number)
-            status = f"queued, {ahead} before you" if ahead else "starting"
-            return number, packed(status)
+            number = self.runs.enqueue(self.runs.prepare(prompt, model, values, visitor()))
+            ahead = self.runs.ahead()
+            return number, packed(queued_sentence(ahead) if ahead else "starting")
 
     def decode(self, number: str, before: str) -> Iterator[list[Any]]:
         with told():
@@ -192,10 +212,17 @@ class WatchEvents:
     def shown(
         self, name: str, status: str, was: str = "", step: int | None = None
     ) -> list[Any]:
-        """Values for player, badge, run id, status and the file to save."""
+        """Values for player, badge, run id, status and the file to save.
+
+        A run is shown even where its file can't be written; the status then says why.
+        """
         trace = self.runs.store.trace(name)
         view, badge = views.view(trace, name, was, at=step), packed(hint(trace.strategy))
-        return [view, badge, name, packed(status), self.runs.store.file_of(name)]
+        try:
+            file: str | None = self.runs.store.file_of(name)
+        except RunError as error:
+            file, status = None, f"{status.rstrip('.')}. {error}"
+        return [view, badge, name, packed(status), file]
 
     def filled(self, preset: presets.Preset, values: dict[str, Any]) -> list[Any]:
         """Values for prompt, model and all knobs; a knob that `values` lacks stays as it is."""
