@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 
 from app import lab
-from app.figures import progress, run, run_map, tracking, verify
+from app.figures import lifeline, progress, run, run_map, tracking, verify
 from app.sentences import texts_of
 from flash_dllm.trace import DecodeTrace
 
 FIGURES = {
-    "run": run, "verify": verify, "tracking": tracking, "run_map": run_map, "progress": progress
+    "run": run, "verify": verify, "tracking": tracking, "run_map": run_map, "progress": progress,
+    "lifeline": lifeline,
 }  # fmt: skip
 
 
 def csv_tables(trace: DecodeTrace) -> dict[str, str]:
-    """name → CSV text. The first five are the tables of the figures; the others are:
+    """name → CSV text. The first six are the tables of the figures; the others are:
 
     missed  drafts that were right but not written
     bound   per step the length of the checked block and its bounds

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from app.controls import MAX_PROMPT_CHARACTERS, controls, raw_of, value_of
 from app.presets import EMBEDDED, MODELS
+from app.words import LANGUAGES
 from flash_dllm.caches import CACHES
 from flash_dllm.strategies import STRATEGIES
 
@@ -29,6 +30,7 @@ class Link:
     run       name of a kept run, or ""
     settings  control values that differ from the defaults of `model`
     step      counted from 1; 0 for a telling one
+    language  of the sentences, or "" for the reader's own
     """
 
     example: str = ""
@@ -38,6 +40,12 @@ class Link:
     settings: Mapping[str, Any] = field(default_factory=dict)
     step: int = 0
     tab: str = "watch"
+    language: str = ""
+
+    @property
+    def is_language_only(self) -> bool:
+        """Whether it asks for nothing but a language."""
+        return self == Link(language=self.language)
 
 
 def query_of(link: Link) -> str:
@@ -58,6 +66,8 @@ def query_of(link: Link) -> str:
         parts["step"] = str(link.step)
     if link.tab != "watch":
         parts["tab"] = link.tab
+    if link.language:
+        parts["lang"] = link.language
     return urlencode(parts)
 
 
@@ -67,7 +77,7 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
     Raises ValueError in one sentence for a value that can't be.
     """
     known = controls()
-    ours = {"example", "run", "prompt", "model", "step", "tab", "strategy", "cache", *known}
+    ours = {"example", "run", "prompt", "model", "step", "tab", "lang", "strategy", "cache", *known}
     asked = {key: str(value) for key, value in parameters.items() if key in ours}
     if not asked:
         return None
@@ -88,6 +98,7 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
         _settings(asked),
         _step(asked.get("step", "0")),
         _one_of("tab", asked.get("tab", "watch"), TABS),
+        _one_of("lang", asked.get("lang", ""), ("", *LANGUAGES)),
     )
 
 

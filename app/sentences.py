@@ -1,15 +1,17 @@
-"""One plain sentence per step: what happened and why. Pure text, made from the record alone."""
+"""One plain sentence per step: what happened and why, in each language, from the record alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from app.token_text import END, label
+from app.words import words
 from flash_dllm.rejudge import RejudgedStep
 from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, StopReason, Verdict
 
 TextOf = Callable[[int], str]
 Step = StepTrace | RejudgedStep
+LISTED = 6  # tokens that a sentence names
 
 
 def texts_of(trace: DecodeTrace, text_of: TextOf | None = None) -> TextOf:
@@ -19,52 +21,48 @@ def texts_of(trace: DecodeTrace, text_of: TextOf | None = None) -> TextOf:
     return lambda token: END if token in ends else look_up(token)
 
 
-def step_sentence(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
-    """What this step wrote, and why it wrote no more."""
-    text_of = text_of or texts_of(trace)
-    return " ".join(
-        part for part in (_written_first(trace, step, text_of), _checked(trace, step, text_of))
-        if part
-    )  # fmt: skip
+def step_sentence(
+    trace: DecodeTrace, step: Step, text_of: TextOf | None = None, language: str = "en"
+) -> str:
+    """What this step wrote, and why it wrote no more, in one of `words.LANGUAGES`."""
+    say = _Speaker(trace, text_of, language)
+    gap = "" if language == "zh" else " "
+    return gap.join(part for part in (say.written_first(step), say.checked(step)) if part)
 
 
-def stop_label(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
+def stop_label(
+    trace: DecodeTrace, step: Step, text_of: TextOf | None = None, language: str = "en"
+) -> str:
     """The name of the accept boundary; empty where nothing was checked."""
-    text_of = text_of or texts_of(trace)
+    say = _Speaker(trace, text_of, language)
     failed = _failed(step)
     if failed is None or failed.verify_token is None:
-        return "all checked drafts kept" if step.stop is StopReason.EXHAUSTED else ""
+        return say("stop_all") if step.stop is StopReason.EXHAUSTED else ""
     if step.stop is StopReason.MISMATCH:
-        return (
-            f"stops here: the mask view says “{label(text_of(failed.verify_token))}”, "
-            f"the draft said “{label(text_of(failed.draft_token))}”"
+        return say(
+            "stop_mismatch",
+            other=say.quoted(failed.verify_token),
+            draft=say.quoted(failed.draft_token),
         )
-    return f"stops here: {_below_gamma(trace, step, failed)}"
+    return say("stop_unsure", reason=say.below_gamma(step, failed))
 
 
-def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | None = None) -> str:
-    """What became of one draft, for its tooltip."""
-    text_of = text_of or texts_of(trace)
-    epsilon = trace.strategy.get("epsilon")
-    match proposal.verdict:
-        case Verdict.CONFIDENT:
-            if epsilon is None:
-                return "Written at once by the strategy's own rule."
-            return f"Written at once: c ≥ ε = {number(epsilon)}."
-        case Verdict.FORCED:
-            return "Written as the surest draft of the window."
-        case Verdict.VERIFIED:
-            return f"Checked and kept: both views agree, c̃ ≥ γ = {number(_gamma(trace))}."
-        case Verdict.CORRECTED:
-            return "The check said another token and was sure of it, so that one was written."
-        case Verdict.MISMATCH:
-            other = label(text_of(proposal.verify_token or 0))
-            return f"Not kept: the mask view says “{other}”."
-        case Verdict.UNSURE:
-            return f"Not kept: both views agree, but below γ = {number(_gamma(trace))}."
-        case Verdict.AFTER_STOP:
-            return "Checked, but behind the first failure, so not kept."
-    return "Drafted only; this step did not check it."
+def token_sentence(
+    trace: DecodeTrace, proposal: Proposal, text_of: TextOf | None = None, language: str = "en"
+) -> str:
+    """What became of one draft, for its tooltip and for its line in the lifeline."""
+    say = _Speaker(trace, text_of, language)
+    strategy, verdict = trace.strategy, proposal.verdict
+    kind = str(verdict)
+    if verdict is Verdict.CONFIDENT and strategy.get("epsilon") is None:
+        kind = "RULED"
+    elif verdict is Verdict.FORCED and strategy.get("name") == "llada":
+        kind = "SCHEDULED"
+    return say.templates["why"].get(kind, "").format(
+        epsilon=number(strategy.get("epsilon")),
+        gamma=number(strategy.get("gamma")),
+        other=say.quoted(proposal.verify_token or 0),
+    )
 
 
 def status_sentence(steps: int, masks: int, passes: int, seconds: float) -> str:
@@ -86,10 +84,15 @@ def end_sentence(trace: DecodeTrace, seconds: float) -> str:
     return f"stopped at step {len(trace.steps)}, {passes}, {seconds:.1f} s"
 
 
-def summary(trace: DecodeTrace) -> str:
+def summary(trace: DecodeTrace, language: str = "en") -> str:
     """The run in one line, for the head of the player."""
-    tokens, steps = counted(trace.tokens, "token"), counted(len(trace.steps), "step")
-    return f"{tokens} in {steps}, {counted(trace.passes, 'pass')}"
+    sentences = words(language)["sentences"]
+    counts = {"token": trace.tokens, "step": len(trace.steps), "pass": trace.passes}
+    parts = {
+        noun + ("es" if noun == "pass" else "s"): _form(sentences["count"][noun], count)
+        for noun, count in counts.items()
+    }
+    return sentences["summary"].format(**parts)
 
 
 def counted(count: int, noun: str) -> str:
@@ -111,61 +114,88 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _written_first(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
-    forced = [p for p in step.proposals if p.verdict is Verdict.FORCED]
-    sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT]
-    threshold = trace.strategy.get("epsilon")
-    epsilon = number(threshold)
-    if forced:
-        name = f"“{label(text_of(forced[0].draft_token))}” ({number(forced[0].confidence)})"
-        if trace.strategy.get("name") == "greedy":
-            return f"Greedy writes one token a step: {name}, the surest of the window."
-        if threshold is None:
-            return f"The strategy wrote no draft by its own rule, so the surest one, {name}, was."
-        return f"No draft reached ε = {epsilon}, so the surest one, {name}, was written anyway."
-    if threshold is None:
-        # a schedule, a factor or a gap decided, not a threshold on c
-        return f"The strategy wrote {counted(len(sure), 'draft')} of this window at once."
-    if len(sure) == 1:
-        name = f"“{label(text_of(sure[0].draft_token))}” ({number(sure[0].confidence)})"
-        return f"{name} was sure enough to write at once (c ≥ ε = {epsilon})."
-    return f"{len(sure)} tokens were sure enough to write at once (c ≥ ε = {epsilon})."
+class _Speaker:
+    """The templates of one language, for one run."""
 
+    def __init__(self, trace: DecodeTrace, text_of: TextOf | None, language: str) -> None:
+        self.templates = words(language)["sentences"]
+        self.trace = trace
+        self.text_of = text_of or texts_of(trace)
 
-def _checked(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
-    if step.stop is StopReason.NO_SEARCH:
-        return ""
-    if step.stop is None:
-        return "What the check would say there was not recorded."
-    kept = [p for p in step.proposals if p.verdict is Verdict.VERIFIED]
-    if not kept:
-        start = "The check kept no further draft"
-    elif len(kept) == 1:
-        start = f"The check also kept “{label(text_of(kept[0].draft_token))}”"
-    else:
-        start = f"The check kept {len(kept)} more"
-    failed = _failed(step)
-    if failed is None:
-        return f"{start}: every draft it was asked about held." if kept else ""
-    name = label(text_of(failed.draft_token))
-    if step.stop is StopReason.MISMATCH:
-        other = label(text_of(failed.verify_token)) if failed.verify_token is not None else "?"
-        reason = f"“{name}” was drafted, but the mask view says “{other}”"
-        if failed.verdict is Verdict.CORRECTED:
-            return f"{start}, then wrote “{other}” in place of the draft “{name}”."
-        return f"{start} and stopped: {reason} ({number(failed.verify_confidence)})."
-    return f"{start} and stopped at “{name}”: {_below_gamma(trace, step, failed)}."
+    def __call__(self, key: str, form: int | None = None, **parts: object) -> str:
+        template = self.templates[key]
+        return (template if form is None else template[form]).format(**parts)
 
+    def quoted(self, token: int) -> str:
+        return self("quoted", text=label(self.text_of(token)))
 
-def _below_gamma(trace: DecodeTrace, step: Step, failed: Proposal) -> str:
-    gamma = number(_gamma(trace))
-    if trace.strategy.get("acceptance") == "joint":
-        product = 1.0
-        for p in step.proposals:
-            if p.rank and failed.rank and p.rank <= failed.rank:
-                product *= p.verify_confidence or 0.0
-        return f"the product of all c̃ so far is {number(product)}, below γ = {gamma}"
-    return f"both views agree, but at {number(failed.verify_confidence)}, below γ = {gamma}"
+    def written_first(self, step: Step) -> str:
+        forced = [p for p in step.proposals if p.verdict is Verdict.FORCED]
+        sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT]
+        strategy = self.trace.strategy
+        threshold, name = strategy.get("epsilon"), strategy.get("name")
+        if not forced and not sure:
+            return self("ruled" if threshold is None else "sure", 1, count=0, epsilon=threshold)
+        first = (forced or sure)[0]
+        parts = {
+            "epsilon": number(threshold),
+            "factor": f"{strategy.get('factor', 0):g}",
+            "token": f"{self.quoted(first.draft_token)} ({number(first.confidence)})",
+            "count": len(forced or sure),
+            "tokens": self._listed(forced),
+        }
+        form = int(len(forced or sure) > 1)
+        if name == "llada":
+            random = "_random" if strategy.get("remasking") == "random" else ""
+            return self(f"schedule{random}", form, **parts)
+        if name == "prophet":
+            # the last blank of all may be written in either way
+            return self("prophet_waits", **parts) if forced else self("prophet", form, **parts)
+        if forced:
+            if name in ("greedy", "factor"):
+                return self("greedy" if name == "greedy" else "factor_forced", **parts)
+            if threshold is None:
+                return self("ruled_forced", form, **parts)
+            return self("forced", **parts)
+        if name == "factor":
+            return self("factor", form, **parts)
+        return self("ruled" if threshold is None else "sure", form, **parts)
+
+    def _listed(self, proposals: Sequence[Proposal]) -> str:
+        names = [self.quoted(p.draft_token) for p in proposals[:LISTED]]
+        return ", ".join(names) + (" …" if len(proposals) > LISTED else "")
+
+    def checked(self, step: Step) -> str:
+        if step.stop is StopReason.NO_SEARCH:
+            return ""
+        if step.stop is None:
+            return self("unrecorded")
+        kept = [p for p in step.proposals if p.verdict is Verdict.VERIFIED]
+        parts: dict[str, object] = {"count": len(kept)}
+        if kept:
+            parts["token"] = self.quoted(kept[0].draft_token)
+        form = min(2, len(kept))
+        failed = _failed(step)
+        if failed is None:
+            return self("kept_all", form - 1, **parts) if kept else ""
+        parts["draft"] = self.quoted(failed.draft_token)
+        if step.stop is not StopReason.MISMATCH:
+            return self("unsure", form, reason=self.below_gamma(step, failed), **parts)
+        has_other = failed.verify_token is not None
+        parts["other"] = self.quoted(failed.verify_token or 0) if has_other else "?"
+        parts["confidence"] = number(failed.verify_confidence)
+        is_corrected = failed.verdict is Verdict.CORRECTED
+        return self("corrected" if is_corrected else "mismatch", form, **parts)
+
+    def below_gamma(self, step: Step, failed: Proposal) -> str:
+        gamma = number(self.trace.strategy.get("gamma"))
+        if self.trace.strategy.get("acceptance") == "joint":
+            product = 1.0
+            for p in step.proposals:
+                if p.rank and failed.rank and p.rank <= failed.rank:
+                    product *= p.verify_confidence or 0.0
+            return self("joint", product=number(product), gamma=gamma)
+        return self("each", confidence=number(failed.verify_confidence), gamma=gamma)
 
 
 def _failed(step: Step) -> Proposal | None:
@@ -173,5 +203,5 @@ def _failed(step: Step) -> Proposal | None:
     return next((p for p in step.proposals if p.verdict in failures), None)
 
 
-def _gamma(trace: DecodeTrace) -> float | None:
-    return trace.strategy.get("gamma")
+def _form(forms: Sequence[str], count: int) -> str:
+    return forms[count != 1].format(count=count)

@@ -345,7 +345,7 @@ def test_hostile_texts_are_inert(page, tmp_path):
     [
         ("#fd-prompt-box textarea", "", "The prompt is empty"),
         ("#fd-prompt-box textarea", "a" * 4001, "The prompt has 4001 characters"),
-        ("#fd-gen_length input", "0", "Gen length must lie between 1 and 256 on this page"),
+        ("#fd-gen_length input", "0", "Gen length must lie between 1 and 512 on this page"),
         ("#fd-window_size input", "500", "Window size must not exceed gen length"),
     ],
 )

@@ -77,8 +77,8 @@ def test_blank_means_the_default_where_none_is_allowed():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"gen_length": 0}, "gen_length must lie between 1 and 256 on this page, got 0"),
-        ({"gen_length": 300}, "gen_length must lie between 1 and 256 on this page, got 300"),
+        ({"gen_length": 0}, "gen_length must lie between 1 and 512 on this page, got 0"),
+        ({"gen_length": 513}, "gen_length must lie between 1 and 512 on this page, got 513"),
         ({"gen_length": None}, "gen_length must not be blank"),
         ({"window_size": 0}, "window_size must lie between 1 and 1024, got 0"),
         ({"window_size": 65}, "window_size must not exceed gen_length, got 65 and 64"),

@@ -15,6 +15,7 @@ from app.store import RunError
 from app.tabs.shared import QUIET, told
 from app.tabs.watch import Watch
 from app.traces_view import traces_board
+from app.words import LANGUAGES
 
 TABS = [
     ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Learn", "learn"),
@@ -74,7 +75,14 @@ class Traces:
                 self.board = board_view("fd-traces-board")
                 self.query = text_line("", "fd-query")
 
-    def wire(self, run_id: gr.State, mine: gr.State, watch: Watch, tabs: gr.Tabs) -> None:
+    def wire(
+        self,
+        run_id: gr.State,
+        mine: gr.State,
+        watch: Watch,
+        tabs: gr.Tabs,
+        language: gr.Dropdown,
+    ) -> None:
         shown = [self.chosen, self.board]
         self.tab.select(self._open, [run_id, mine], shown, api_name="traces", **QUIET)
         self.chosen.input(self._choose, self.chosen, self.board, api_name="traces_run", **QUIET)
@@ -96,7 +104,7 @@ class Traces:
             ).success(None, None, None, js=PRESS, api_visibility="private")  # fmt: skip
         self.copy.click(
             self._query,
-            [run_id, watch.step, self.opens, *watch.settings()],
+            [run_id, watch.step, self.opens, language, *watch.settings()],
             self.query,
             api_name="link",
             **QUIET,
@@ -158,7 +166,7 @@ class Traces:
         return make
 
     def _query(
-        self, run: str, step: int, tab: str, prompt: str, model: str, *raw: Any
+        self, run: str, step: int, tab: str, language: str, prompt: str, model: str, *raw: Any
     ) -> str:
         with told():
             value = shelf.value_of(self.runs, run)
@@ -168,5 +176,6 @@ class Traces:
                 value.removeprefix(shelf.BUNDLED) if is_example else "",
                 "" if is_example else run,
                 prompt, model, settings, int(step), tab,
+                "" if language == LANGUAGES[0] else language,
             )  # fmt: skip
             return packed(query_of(link))

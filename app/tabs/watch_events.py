@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -92,7 +93,14 @@ class WatchEvents:
         preset = presets.Preset("", "", trace.prompt, model)
         filled = self.filled(preset, {**values_of(trace), **link.settings})
         said = "Opened from a link."
-        return [*self.shown(name, said, step=step), *filled, (name, said)]
+        shown = self.shown(name, said, step=step)
+        moved = [link.settings.get(knob) for knob in ("epsilon", "gamma")]
+        if any(value is not None for value in moved):
+            # the thresholds were moved after the run: judge it again, as the sender saw it
+            message, badge = what_if(trace, name, *moved)
+            view = views.view(trace, name, at=step, judged_at=json.loads(message))
+            shown[:2] = [view, packed(badge or hint(trace.strategy))]
+        return [*shown, *filled, (name, said)]
 
     def _linked(self, link: Link) -> str | None:
         """The kept run of a link; None if neither its run nor its example is there."""
