@@ -65,7 +65,9 @@ class Page:
             try:
                 link = read_link(parameters(str(event.query)))
             except ValueError as error:
-                raise RunError(f"The link can't be followed: {error}.") from error
+                raise RunError(
+                    f"The link can't be followed: {error}. The page shows its first example."
+                ) from error
             if link is None:
                 return [gr.skip()] * len(self.opened)
             if link.is_language_only:

@@ -241,7 +241,7 @@ function showTip(offset, k) {
   let S = on.step(k), code = +S.row[offset];
   const isOld = code === 9;
   if (isOld) { k = T.at[offset]; S = on.step(k); code = +S.row[offset]; }
-  const n = S.w.indexOf(offset), lines = [], name = (t) => T.texts[t][0], percent = (v) => (v < 0 ? '–' : (v / 1000).toFixed(2));
+  const n = S.w.indexOf(offset), lines = [], name = (t) => T.texts[t][0], percent = (v) => (v < 0 ? '–' : (v / 1000).toFixed(3));
   const put = (tag, words, cls) => { const e = document.createElement(tag); e.textContent = words; if (cls) e.className = cls; lines.push(e); return e; };
   put('div', w('position', { p: offset }), 'q');
   if (n < 0) put('div', w('outside'));
@@ -382,7 +382,8 @@ requestAnimationFrame(() => setTimeout(() => {
 }));
 // a trace file may be dropped anywhere on the page
 if (props.follows) {
-  const field = () => document.querySelector('#fd-load input[type=file], input[type=file]#fd-load');
+  // gradio puts the field beside its button
+  const field = () => { const load = document.querySelector('#fd-load'); return load && (load.querySelector('input[type=file]') || load.parentElement.querySelector('input[type=file]')); };
   const holds = (e) => e.dataTransfer && [...e.dataTransfer.types].includes('Files') && !e.target.closest('#fd-drop');
   document.addEventListener('dragover', (e) => { if (holds(e)) { e.preventDefault(); root.classList.add('dropping'); } });
   document.addEventListener('dragleave', (e) => { if (!e.relatedTarget) root.classList.remove('dropping'); });

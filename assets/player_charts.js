@@ -146,7 +146,7 @@ function makeCharts(root, states, on) {
     picked = offset;
     box.querySelector('h3').textContent = on.w('life') + (moments.length ? ' · ' + on.w('position', { p: offset }) : '');
     note.textContent = moments.length ? on.w('life_note') + ' ' + on.w('life_idle') : offset >= 0 && T && T.steps.length ? on.w('life_never') : on.w('life_idle');
-    const name = (t) => T.texts[t][0], share = (v) => (v < 0 ? '–' : (v / 1000).toFixed(2));
+    const name = (t) => T.texts[t][0], share = (v) => (v < 0 ? '–' : (v / 1000).toFixed(3));
     const head = document.createElement('tr'), cell = (tag, words) => { const e = document.createElement(tag); e.textContent = words; return e; };
     head.append(...on.w('life_columns').map((words) => Object.assign(cell('th', words), { scope: 'col' })));
     box.querySelector('thead').replaceChildren(head);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +132,9 @@ class Traces:
     def _remove(self, value: str, mine: list[str]) -> list[Any]:
         with told():
             if value.startswith(shelf.BUNDLED):
-                raise RunError("Recorded examples stay; only runs made or loaded here go.")
+                raise RunError(
+                    "Recorded examples stay; choose a run that you made or loaded here."
+                )
             mine = [name for name in mine if name != value]
             offered = shelf.choices(self.runs, mine)
             left = offered[0][1]
@@ -147,21 +150,24 @@ class Traces:
         return [*self.watch.events.load(path), gr.Tabs(selected="watch"), None]
 
     def _make(self, kind: str):
-        def make(value: str, step: int, run: str) -> tuple[str, str]:
+        def make(value: str, step: int, run: str) -> Iterator[tuple[Any, str]]:
             with told():
                 name = shelf.resolve(self.runs, value)
                 path = Path(self.runs.store.file_of(name))
                 if kind == "json":
-                    return str(path), packed(f"{path.name} is being saved.")
+                    yield str(path), packed(f"{path.name} is being saved.")
+                    return
                 trace = self.runs.store.trace(name)
                 made = path.with_suffix(f".{kind}")
                 writer = MAKERS[kind][0]
+                # a film of a long run takes seconds
+                yield gr.skip(), packed(f"making {made.name} …")
                 at = step if name == run and 1 <= step <= len(trace.steps) else None
                 if kind in ("html", "png"):
                     writer(trace, made, at)  # type: ignore[call-arg]
                 else:
                     writer(trace, made)
-                return str(made), packed(f"{made.name} is being saved.")
+                yield str(made), packed(f"{made.name} is being saved.")
 
         return make
 
