@@ -326,6 +326,7 @@ function whatIf(message) {
   show(i).then(() => { root.dataset.judged = Date.now(); });
 }
 function setFoot() { find('.fd-foot').textContent = [line(T.summary), T.settings, T.model].filter(Boolean).join('  ·  '); }
+let late = null;
 function tell(S, lines) { S.say = lines[S.say]; S.stop = lines[S.stop]; S.why = S.why.map((n) => lines[n]); }
 function receive() {
   if (!props.value) return;
@@ -338,10 +339,11 @@ function receive() {
     T.texts.splice(message.base, message.texts.length, ...message.texts);
     T.lines.splice(message.lbase, message.lines.length, ...message.lines); message.steps.forEach((S) => tell(S, T.lines));
     T.steps.splice(message.from, message.steps.length, ...message.steps);
-    layOut(); heaviest(); charts.trace(T); charts.run();
-    show(root.classList.contains('following') ? T.steps.length - 1 : i);
+    // several may have piled up on a busy machine: they are drawn once
+    if (late === null) late = setTimeout(() => { late = null; layOut(); heaviest(); charts.trace(T); charts.run(); show(root.classList.contains('following') ? T.steps.length - 1 : i); }, 40);
     return;
   }
+  clearTimeout(late); late = null;
   root.dataset.focus = message.focus || '';
   const wasLive = T && T.live && (T.run === message.run || T.run === message.was), isSame = wasLive || (T && T.run === message.run);
   if (!isSame) { pause(); locked = null; hideTip(true); }

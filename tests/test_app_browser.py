@@ -266,7 +266,7 @@ def test_every_chart_is_dark_in_dark_mode(chrome, url):
             """() => [...document.querySelectorAll('.js-plotly-plot')].map((gd) =>
                 [gd._fullLayout.font.color, gd._fullLayout.xaxis.linecolor].join())"""
         )
-        assert colours == ["#9299a3,#4d545d"] * 4
+        assert colours == ["#9299a3,#4d545d"] * 5
         body = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert body == "rgb(17, 19, 22)"
         page.evaluate("document.body.classList.remove('dark')")
