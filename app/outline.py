@@ -56,12 +56,12 @@ Line(first=7, indent=0, below=0)]
             space(core)  # a token of blanks only
         space(rest)
     lines = []
-    for number, (first, indent) in enumerate(zip(firsts, indents, strict=True)):
+    for number, (first, columns) in enumerate(zip(firsts, indents, strict=True)):
         last = number
         for other in range(number + 1, len(firsts)):
-            if is_begun[other] and indents[other] <= indent:
+            if is_begun[other] and indents[other] <= columns:
                 break
             if is_begun[other]:
                 last = other  # empty lines at the end stay outside
-        lines.append(Line(first, indent, last - number if is_begun[number] else 0))
+        lines.append(Line(first, columns, last - number if is_begun[number] else 0))
     return lines

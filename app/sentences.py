@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from app.token_text import END, label
 from app.words import words
@@ -122,7 +123,7 @@ class _Speaker:
         self.trace = trace
         self.text_of = text_of or texts_of(trace)
 
-    def __call__(self, key: str, form: int | None = None, **parts: object) -> str:
+    def __call__(self, key: str, form: int | None = None, **parts: Any) -> str:
         template = self.templates[key]
         return (template if form is None else template[form]).format(**parts)
 
@@ -137,7 +138,7 @@ class _Speaker:
         if not forced and not sure:
             return self("ruled" if threshold is None else "sure", 1, count=0, epsilon=threshold)
         first = (forced or sure)[0]
-        parts = {
+        parts: dict[str, Any] = {
             "epsilon": number(threshold),
             "factor": f"{strategy.get('factor', 0):g}",
             "token": f"{self.quoted(first.draft_token)} ({number(first.confidence)})",
@@ -171,7 +172,7 @@ class _Speaker:
         if step.stop is None:
             return self("unrecorded")
         kept = [p for p in step.proposals if p.verdict is Verdict.VERIFIED]
-        parts: dict[str, object] = {"count": len(kept)}
+        parts: dict[str, Any] = {"count": len(kept)}
         if kept:
             parts["token"] = self.quoted(kept[0].draft_token)
         form = min(2, len(kept))

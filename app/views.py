@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from app import sentences
 from app.lifeline import by_position, candidates, telling_position
@@ -307,7 +308,7 @@ def judged(
             lines.told(
                 # all that a token's sentence depends on
                 (p.verdict, p.verify_token if p.verdict is Verdict.MISMATCH else None),
-                lambda language, p=p: sentences.token_sentence(trace, p, text_of, language),
+                partial(sentences.token_sentence, trace, p, text_of),
             )
             for p in step.proposals
         ],
