@@ -49,7 +49,7 @@ class Api:
 
         Args:
             prompt: the question, as typed
-            gen_length: positions of the answer, at most 256
+            gen_length: positions of the answer, at most 512
             epsilon: ε, from which confidence on a draft is written at once; none: the preset's
             gamma: γ, from which confidence on a checked draft is kept; none: the preset's
             strategy: greedy, confidence or flash_verify; blank: the preset's

@@ -113,7 +113,9 @@ def parting(first: DecodeTrace, other: DecodeTrace) -> Parting:
     if step is None:
         return Parting(None, position, settings, "All steps write the same tokens.")
     words = f"Up to step {step - 1} they write the same. " if step > 1 else ""
-    return Parting(step, position, settings, words + _reason(first, other, step))
+    return Parting(
+        step, position, settings, words + _cause(first, other, step) + _reason(first, other, step)
+    )
 
 
 def first_difference(first: DecodeTrace, other: DecodeTrace) -> int | None:
@@ -152,6 +154,27 @@ def short_names(traces: Sequence[DecodeTrace]) -> list[str]:
         what = ", ".join(f"{name} {theirs.replace('_', '-')}" for name, _, theirs in changed[:3])
         names.append(f"{letter}: {what or 'same settings'}")
     return names
+
+
+def _cause(first: DecodeTrace, other: DecodeTrace, step: int) -> str:
+    """Whether the drafts of that step differ already, or only what was decided about them."""
+    if step > min(len(first.steps), len(other.steps)):
+        return ""
+    mine, theirs = (
+        {p.position: p.draft_token for p in trace.steps[step - 1].proposals}
+        for trace in (first, other)
+    )
+    shared = sorted(mine.keys() & theirs.keys())
+    a, b = texts_of(first), texts_of(other)
+    differ = [p for p in shared if a(mine[p]) != b(theirs[p])]
+    if not differ:
+        return "The drafts there are the same; what differs is what was decided about them. "
+    at = differ[0]
+    return (
+        f"There {len(differ)} of {len(shared)} drafts differ already, first at position "
+        f"{at - first.prompt_length} (“{label(a(mine[at]))}” and “{label(b(theirs[at]))}”): the "
+        "model answered otherwise, before anything was decided. "
+    )
 
 
 def _reason(first: DecodeTrace, other: DecodeTrace, step: int) -> str:

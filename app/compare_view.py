@@ -55,17 +55,19 @@ def _lane(first: DecodeTrace, trace: DecodeTrace, name: str, kind: str) -> Block
         if p.verdict in WRITES
     }
     differs = compare.differences(first, trace)
-    texts, states, tips = [], [], []
+    texts, states, tips, marks = [], [], [], []
     for offset, token in enumerate(trace.canvas_at(len(trace.steps))):
         if token is None:
             texts.append(("", "·", ""))
             states.append(0)
             tips.append(f"position {offset}: never written")
+            marks.append("")
             continue
         step, proposal = proposals[trace.prompt_length + offset]
         state = STATE_OF.get(proposal.verdict, COMMITTED)
         texts.append(layout_parts(text_of(token)))
         states.append(state.code)
+        marks.append(state.mark)
         tips.append(f"position {offset}: “{label(text_of(token))}”, step {step}, {state.label}")
     last = max((k for k, state in enumerate(states) if state), default=-1) + 1
     return {
@@ -73,6 +75,7 @@ def _lane(first: DecodeTrace, trace: DecodeTrace, name: str, kind: str) -> Block
         "texts": texts[:last],
         "states": states[:last],
         "tips": tips[:last],
+        "marks": marks[:last],
         "at": compare.written_at(trace, kind)[:last],
         "differs": "".join("01"[is_other] for is_other in differs[:last]),
         "mono": is_code(trace.text),

@@ -18,7 +18,7 @@ from flash_dllm.strategies import STRATEGIES
 from flash_dllm.strategies.base import DecodingStrategy
 
 MAIN = ("epsilon", "gamma", "window_size", "track_size", "gen_length", "seed")
-MAX_GEN_LENGTH = 256
+MAX_GEN_LENGTH = 512
 MAX_PROMPT_CHARACTERS = 4000
 
 

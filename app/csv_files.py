@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 
 from app import lab
-from app.figures import cost_map, progress, run, run_map, tracking, verify
+from app.figures import cost_map, lifeline, progress, run, run_map, tracking, verify
 from app.sentences import texts_of
 from flash_dllm.trace import DecodeTrace
 
 FIGURES = {
     "run": run, "verify": verify, "tracking": tracking, "run_map": run_map, "progress": progress,
     "cost_map": cost_map,
+    "lifeline": lifeline,
 }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from flash_dllm.trace import COMMITTED, DecodeTrace, Proposal, Verdict
 
 MISSED_SHOWN = 60
 STOP_LINE = 30  # characters
+NAMED = 6  # tokens that a note names
 REASON_WORDS = {
     "mismatch": "refused: the check says “{other}”",
     "below_gamma": "refused: c̃ {confidence} < γ",
@@ -24,9 +25,14 @@ REASON_WORDS = {
 
 
 def lab_board(
-    trace: DecodeTrace, run: str, step: int, epsilon: float | None, gamma: float | None
+    trace: DecodeTrace,
+    run: str,
+    step: int,
+    epsilon: float | None,
+    gamma: float | None,
+    track_size: int | None = None,
 ) -> str:
-    """The board of one step (counted from 1) at these thresholds; None keeps the run's.
+    """The board of one step (counted from 1) at these thresholds and β_t; None keeps the run's.
 
     Raises ValueError for a step that the run does not have.
     """
@@ -49,7 +55,7 @@ def lab_board(
     key = f"{run}/{step}"
     blocks = [
         board.text("say", _saying(other, now), tone="lead", span=8),
-        board.badge("badge", *_badge(again, now), span=4),
+        board.badge("badge", *_badge(trace, again, now, track_size), span=4),
         _ladder(other, now, epsilon, gamma),
     ]
     if has_check:
@@ -63,7 +69,7 @@ def lab_board(
             )
         )  # fmt: skip
     if trace.cache.get("track_size") is not None:
-        blocks.append(_held(trace, now.index, span=7 if has_check else 12))
+        blocks.append(_held(trace, now.index, track_size, span=7 if has_check else 12))
     return board.board(key, [*blocks, _missed(trace, now.index)])
 
 
@@ -74,8 +80,21 @@ def _saying(trace: DecodeTrace, step: RejudgedStep) -> str:
     return head + step_sentence(trace, step)
 
 
-def _badge(again: Rejudged, now: RejudgedStep) -> tuple[str, str]:
-    return again.badge, again.explanation
+def _badge(
+    trace: DecodeTrace, again: Rejudged, now: RejudgedStep, track_size: int | None
+) -> tuple[str, str]:
+    own = trace.cache.get("track_size")
+    if own is None or track_size in (None, own):
+        return again.badge, again.explanation
+    found = lab.held(trace.steps[now.index - 1])
+    words = f"βₜ {track_size} in place of {own}: "
+    if found:
+        shares = [found[min(size, len(found)) - 1][2] for size in (track_size, own)]
+        words += f"the first {track_size} by attention hold {shares[0]:.0%}, not {shares[1]:.0%}. "
+    words += "That ranking is exact; what it changes needs a run."
+    if again.badge != "exact":
+        words += f" ε and γ: {again.badge}."
+    return "needs a run", words
 
 
 def _ladder(
@@ -240,7 +259,7 @@ def _bound(step: RejudgedStep, gamma: float) -> Block:
     return board.bars("bound", title, note, items, span=5)
 
 
-def _held(trace: DecodeTrace, index: int, span: int) -> Block:
+def _held(trace: DecodeTrace, index: int, track_size: int | None, span: int) -> Block:
     title = "What another βₜ would re-read"
     found = lab.held(trace.steps[index - 1])
     if not found:
@@ -262,13 +281,16 @@ def _held(trace: DecodeTrace, index: int, span: int) -> Block:
          "marker": {"color": "@tracked", "size": 4}}
     ]  # fmt: skip
     size = trace.cache["track_size"]
+    chosen = size if track_size is None else track_size
+    shapes = [_upright(size, 1, "@tracked", "dot") | {"yref": "paper"}]
+    notes = [_named(size, 1, f"this run: {size}")]
+    if chosen != size:
+        shapes.append(_upright(chosen, 1, "@ink", "solid") | {"yref": "paper"})
+        notes.append(_named(chosen, 0.82, f"βₜ {chosen}"))
     layout = {
-        "shapes": [_upright(size, 1, "@tracked", "dot") | {"yref": "paper"}],
-        "annotations": [
-            {"x": size, "y": 1, "yref": "paper", "text": f"this run: {size}", "showarrow": False,
-             "xanchor": "left", "yanchor": "top", "xshift": 4, "font": {"color": "@quiet"}}
-        ],
-        "xaxis": {"range": [0, max(size, len(found)) + 1], "title": "βₜ, tokens re-read"},
+        "shapes": shapes,
+        "annotations": notes,
+        "xaxis": {"range": [0, max(size, chosen, len(found)) + 1], "title": "βₜ, tokens re-read"},
         "yaxis": {"range": [0, max(0.1, 1.15 * found[-1][2])], "tickformat": ".0%",
                   "title": "attention held"},
     }  # fmt: skip
@@ -276,10 +298,24 @@ def _held(trace: DecodeTrace, index: int, span: int) -> Block:
         "The written tokens by attention in this step. Exact as a ranking; what re-reading fewer "
         "would change needs a run."
     )
+    if chosen != size:
+        between = found[min(chosen, size) : max(chosen, size)]
+        names = [f"“{label(text_of(written[position]))}”" for _, position, _ in between]
+        verb = "leave out" if chosen < size else "add"
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        if names:
+            note += f" βₜ {chosen} would {verb} {', '.join(names[:NAMED])}{more}."
     return board.chart(
         "held", title, note, marks, layout, height=220, span=span,
         spoken=f"{len(found)} tokens hold {found[-1][2]:.0%} of the attention.",
     )  # fmt: skip
+
+
+def _named(x: float, y: float, words: str) -> Block:
+    return {
+        "x": x, "y": y, "yref": "paper", "text": words, "showarrow": False, "xanchor": "left",
+        "yanchor": "top", "xshift": 4, "font": {"color": "@quiet"},
+    }  # fmt: skip
 
 
 def missed_rows(trace: DecodeTrace) -> list[list[str]]:

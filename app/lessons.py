@@ -12,11 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from app.words import LANGUAGES, check
 from flash_dllm.rejudge import rejudge
 from flash_dllm.trace import DecodeTrace, Verdict
 
 FOLDER = Path(__file__).resolve().parents[1] / "assets" / "lessons"
-LANGUAGES = ("en", "ko", "zh")
 Check = Callable[[DecodeTrace, int, float | None], bool]
 
 
@@ -130,8 +130,7 @@ def at_step(trace: DecodeTrace, step: int) -> int:
 @lru_cache(maxsize=len(LANGUAGES))
 def words(language: str) -> dict[str, Any]:
     """All texts of a language: name, ui, lessons by key, glossary. Raises ValueError."""
-    if language not in LANGUAGES:
-        raise ValueError(f"the language must be one of {', '.join(LANGUAGES)}, got {language!r}")
+    check(language)
     return json.loads((FOLDER / f"{language}.json").read_text(encoding="utf-8"))
 
 

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from app.controls import MAX_PROMPT_CHARACTERS, controls, raw_of, value_of
 from app.presets import EMBEDDED, MODELS
+from app.words import LANGUAGES
 from flash_dllm.caches import CACHES
 from flash_dllm.strategies import STRATEGIES
 
@@ -30,6 +31,7 @@ class Link:
     settings  control values that differ from the defaults of `model`
     step      counted from 1; 0 for a telling one
     job       number of a run that was waiting or going on, or ""; only for a reload of the page
+    language  of the sentences, or "" for the reader's own
     """
 
     example: str = ""
@@ -40,6 +42,12 @@ class Link:
     step: int = 0
     tab: str = "watch"
     job: str = ""
+    language: str = ""
+
+    @property
+    def is_language_only(self) -> bool:
+        """Whether it asks for nothing but a language."""
+        return self == Link(language=self.language)
 
 
 def query_of(link: Link) -> str:
@@ -62,6 +70,8 @@ def query_of(link: Link) -> str:
         parts["tab"] = link.tab
     if link.job:
         parts["job"] = link.job
+    if link.language:
+        parts["lang"] = link.language
     return urlencode(parts)
 
 
@@ -71,7 +81,7 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
     Raises ValueError in one sentence for a value that can't be.
     """
     known = controls()
-    own = {"example", "run", "prompt", "model", "step", "tab", "job", "strategy", "cache"}
+    own = {"example", "run", "prompt", "model", "step", "tab", "job", "lang", "strategy", "cache"}
     ours = own | set(known)
     asked = {key: str(value) for key, value in parameters.items() if key in ours}
     if not asked:
@@ -94,6 +104,7 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
         _step(asked.get("step", "0")),
         _one_of("tab", asked.get("tab", "watch"), TABS),
         asked.get("job", ""),
+        _one_of("lang", asked.get("lang", ""), ("", *LANGUAGES)),
     )
 
 

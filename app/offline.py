@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from app import theme, views
+from app.words import player_words
 from flash_dllm.files import write_text
 from flash_dllm.trace import DecodeTrace
 
@@ -41,6 +42,8 @@ def player_html(
     data = {
         "value": views.view(trace, "file", at=step),
         "states": theme.states_json(),
+        "words": player_words(),
+        "sequence": theme.sequence_json(),
         "plotly": "",
         "dark": is_dark,
     }

@@ -13,6 +13,7 @@ from pathlib import Path
 import gradio as gr
 
 from app import theme
+from app.words import player_words
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 PLOTLY_JS = ASSETS / "plotly-cartesian.min.js"
@@ -34,6 +35,8 @@ def trace_player(message: str) -> gr.HTML:
         js_on_load=_read("player_charts.js") + _read("player.js"),
         apply_default_css=False,
         states=theme.states_json(),
+        words=player_words(),
+        sequence=theme.sequence_json(),
         plotly=plotly_url(),
         follows="yes",
     )
@@ -61,6 +64,8 @@ def later_player() -> gr.HTML:
         ),
         apply_default_css=False,
         states=theme.states_json(),
+        words=player_words(),
+        sequence=theme.sequence_json(),
         plotly=plotly_url(),
     )
 

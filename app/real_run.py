@@ -11,14 +11,24 @@ from flash_dllm.trace import DecodeTrace
 
 
 def prepare(
-    runs: Runs, trace: DecodeTrace, epsilon: float, gamma: float, visitor: str = ""
+    runs: Runs,
+    trace: DecodeTrace,
+    epsilon: float,
+    gamma: float,
+    track_size: int | None = None,
+    visitor: str = "",
 ) -> Job:
-    """The job that runs a trace's prompt again at these thresholds. Raises RunError."""
+    """The job that runs a trace's prompt again at these thresholds and this β_t, where it has
+    them. Raises RunError."""
     model = TOY if trace.model.impl == "scripted" else EMBEDDED
-    return runs.prepare(trace.prompt, model, values_of(trace) | {
-        key: value for key, value in (("epsilon", epsilon), ("gamma", gamma))
+    values = values_of(trace) | {
+        key: value
+        for key, value in (("epsilon", epsilon), ("gamma", gamma))
         if key in trace.strategy
-    }, visitor)  # fmt: skip
+    }
+    if track_size is not None and trace.cache.get("track_size") is not None:
+        values["track_size"] = track_size
+    return runs.prepare(trace.prompt, model, values, visitor)
 
 
 def telling(recorded: DecodeTrace, real: DecodeTrace) -> int | None:
@@ -38,6 +48,14 @@ def verdict(
             f"{summary(real)}. Another model than the recorded one answered, so the what-if can't "
             "be checked."
         )
+    sizes = [trace.cache.get("track_size") for trace in (recorded, real)]
+    if sizes[0] != sizes[1]:
+        # only the ranking was known before: what re-reading others changes is news
+        first = first_difference(recorded, real)
+        words = f"{summary(real)}. βₜ {sizes[1]} in place of {sizes[0]}: "
+        if first is None:
+            return words + "every step writes the same."
+        return f"{words}the first step that writes something else is {first}."
     again = rejudge(recorded, epsilon, gamma)
     known = [s for s in again.steps if s.certainty is Certainty.EXACT]
     wrong = next(

@@ -1,16 +1,20 @@
-"""One plain sentence per step: what happened and why. Pure text, made from the record alone."""
+"""One plain sentence per step: what happened and why, in each language, from the record alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from app.guide_sentences import guided_step, guided_token
 from app.token_text import END, label
+from app.words import words
 from flash_dllm.rejudge import RejudgedStep
 from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, StopReason, Verdict
 
 TextOf = Callable[[int], str]
 Step = StepTrace | RejudgedStep
+LISTED = 6  # tokens that a sentence names
+# strategies that write a first draft for a reason of their own
+_FORCED = {"llada": "SCHEDULED", "chain": "LEFTMOST"}
 
 
 def texts_of(trace: DecodeTrace, text_of: TextOf | None = None) -> TextOf:
@@ -20,75 +24,66 @@ def texts_of(trace: DecodeTrace, text_of: TextOf | None = None) -> TextOf:
     return lambda token: END if token in ends else look_up(token)
 
 
-def step_sentence(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
-    """What this step wrote, and why it wrote no more."""
-    text_of = text_of or texts_of(trace)
+def step_sentence(
+    trace: DecodeTrace, step: Step, text_of: TextOf | None = None, language: str = "en"
+) -> str:
+    """What this step wrote, and why it wrote no more, in one of `words.LANGUAGES`."""
+    say = _Speaker(trace, text_of, language)
     if trace.guide is not None:
-        return guided_step(step, text_of)
-    parts = (
-        _written_first(trace, step, text_of),
-        _ahead(step) if step.branches else _checked(trace, step, text_of),
-        _taken_back(step, text_of),
-    )
-    return " ".join(part for part in parts if part)
+        return say.guided(step)
+    gap = "" if language == "zh" else " "
+    checked = say.ahead(step) if step.branches else say.checked(step)
+    parts = say.written_first(step), checked, say.taken_back(step)
+    return gap.join(part for part in parts if part)
 
 
-def stop_label(trace: DecodeTrace, step: Step, text_of: TextOf | None = None) -> str:
+def stop_label(
+    trace: DecodeTrace, step: Step, text_of: TextOf | None = None, language: str = "en"
+) -> str:
     """The name of the accept boundary; empty where nothing was checked."""
-    text_of = text_of or texts_of(trace)
+    say = _Speaker(trace, text_of, language)
     if step.branches:
         return ""  # no boundary: each state was kept or not as a whole
     failed = _failed(step)
     if failed is None or failed.verify_token is None:
-        return "all checked drafts kept" if step.stop is StopReason.EXHAUSTED else ""
+        return say("stop_all") if step.stop is StopReason.EXHAUSTED else ""
     if trace.guide is not None:
-        return f"stops here: the guide says “{label(text_of(failed.verify_token))}”"
+        return say("stop_guide", other=say.quoted(failed.verify_token))
     if step.stop is StopReason.MISMATCH:
-        return (
-            f"stops here: the mask view says “{label(text_of(failed.verify_token))}”, "
-            f"the draft said “{label(text_of(failed.draft_token))}”"
+        return say(
+            "stop_mismatch",
+            other=say.quoted(failed.verify_token),
+            draft=say.quoted(failed.draft_token),
         )
-    return f"stops here: {_below_gamma(trace, step, failed)}"
+    return say("stop_unsure", reason=say.below_gamma(step, failed))
 
 
-def token_sentence(trace: DecodeTrace, proposal: Proposal, text_of: TextOf | None = None) -> str:
-    """What became of one draft, for its tooltip."""
-    text_of = text_of or texts_of(trace)
+def token_sentence(
+    trace: DecodeTrace, proposal: Proposal, text_of: TextOf | None = None, language: str = "en"
+) -> str:
+    """What became of one draft, for its tooltip and for its line in the lifeline."""
+    say = _Speaker(trace, text_of, language)
+    strategy, verdict = trace.strategy, proposal.verdict
+    kind = str(verdict)
     if trace.guide is not None:
-        return guided_token(proposal, text_of)
-    epsilon = trace.strategy.get("epsilon")
-    match proposal.verdict:
-        case Verdict.CONFIDENT:
-            if epsilon is None:
-                return "Written at once by the strategy's own rule."
-            if proposal.rank:
-                return (
-                    f"Kept without a check: c ≥ ε = {number(epsilon)}, and every draft before it "
-                    "held."
-                )
-            return f"Written at once: c ≥ ε = {number(epsilon)}."
-        case Verdict.FORCED:
-            if _is_chain(trace):
-                return "Written as the leftmost draft of the window."
-            return "Written as the surest draft of the window."
-        case Verdict.VERIFIED | Verdict.CORRECTED if _gamma(trace) is None:
-            is_same = proposal.verify_token == proposal.draft_token
-            says = "the same token" if is_same else "this token instead of the draft"
-            return f"Written by a state asked ahead that turned out right; it says {says}."
-        case Verdict.VERIFIED:
-            return f"Checked and kept: both views agree, c̃ ≥ γ = {number(_gamma(trace))}."
-        case Verdict.CORRECTED:
-            return "The check said another token and was sure of it, so that one was written."
-        case Verdict.MISMATCH:
-            other = label(text_of(proposal.verify_token or 0))
-            return f"Not kept: the mask view says “{other}”."
-        case Verdict.UNSURE:
-            return f"Not kept: both views agree, but below γ = {number(_gamma(trace))}."
-        case Verdict.AFTER_STOP:
-            if not proposal.has_view:
-                return "Sure, but behind the first failure, so not kept."
-            return "Checked, but behind the first failure, so not kept."
-    return "Drafted only; this step did not check it."
+        kind = f"GUIDE_{verdict}"
+    elif verdict is Verdict.CONFIDENT and strategy.get("epsilon") is None:
+        kind = "RULED"
+    elif verdict is Verdict.CONFIDENT and proposal.rank:
+        kind = "LINK"
+    elif verdict is Verdict.FORCED and strategy.get("name") in _FORCED:
+        kind = _FORCED[strategy["name"]]
+    elif verdict in (Verdict.VERIFIED, Verdict.CORRECTED) and "gamma" not in strategy:
+        is_same = proposal.verify_token == proposal.draft_token
+        kind = "AHEAD_SAME" if is_same else "AHEAD_OTHER"
+    elif verdict is Verdict.AFTER_STOP and not proposal.has_view:
+        kind = "UNVIEWED"
+    return say.templates["why"].get(kind, "").format(
+        epsilon=number(strategy.get("epsilon")),
+        gamma=number(strategy.get("gamma")),
+        other=say.quoted(proposal.verify_token or 0),
+        own=say.own(proposal),
+    )
 
 
 def status_sentence(steps: int, masks: int, passes: int, seconds: float) -> str:
@@ -121,11 +116,18 @@ def end_sentence(trace: DecodeTrace, seconds: float) -> str:
     return f"stopped at step {len(trace.steps)}, {passes}, {seconds:.1f} s"
 
 
-def summary(trace: DecodeTrace) -> str:
+def summary(trace: DecodeTrace, language: str = "en") -> str:
     """The run in one line, for the head of the player."""
-    tokens, steps = counted(trace.tokens, "token"), counted(len(trace.steps), "step")
-    beside = f" and {trace.guide_passes} of the guide" if trace.guide is not None else ""
-    return f"{tokens} in {steps}, {counted(trace.passes, 'pass')}{beside}"
+    sentences = words(language)["sentences"]
+    counts = {"token": trace.tokens, "step": len(trace.steps), "pass": trace.passes}
+    parts = {
+        noun + ("es" if noun == "pass" else "s"): _form(sentences["count"][noun], count)
+        for noun, count in counts.items()
+    }
+    said = sentences["summary"].format(**parts)
+    if trace.guide is None:
+        return said
+    return sentences["guided_summary"].format(summary=said, count=trace.guide_passes)
 
 
 def counted(count: int, noun: str) -> str:
@@ -147,98 +149,138 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
 
 
-def _written_first(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
-    forced = [p for p in step.proposals if p.verdict is Verdict.FORCED]
-    # a chain's sure links stand behind the first ones, and count as kept by the check
-    sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT and not p.rank]
-    threshold = trace.strategy.get("epsilon")
-    epsilon = number(threshold)
-    if forced:
-        name = f"“{label(text_of(forced[0].draft_token))}” ({number(forced[0].confidence)})"
-        if _is_chain(trace):
-            return _leftmost_first(name, len(sure))
-        if trace.strategy.get("name") == "greedy":
-            return f"Greedy writes one token a step: {name}, the surest of the window."
-        if threshold is None:
-            return f"The strategy wrote no draft by its own rule, so the surest one, {name}, was."
-        return f"No draft reached ε = {epsilon}, so the surest one, {name}, was written anyway."
-    if threshold is None:
-        # a schedule, a factor or a gap decided, not a threshold on c
-        return f"The strategy wrote {counted(len(sure), 'draft')} of this window at once."
-    if len(sure) == 1:
-        name = f"“{label(text_of(sure[0].draft_token))}” ({number(sure[0].confidence)})"
-        return f"{name} was sure enough to write at once (c ≥ ε = {epsilon})."
-    return f"{len(sure)} tokens were sure enough to write at once (c ≥ ε = {epsilon})."
+class _Speaker:
+    """The templates of one language, for one run."""
 
+    def __init__(self, trace: DecodeTrace, text_of: TextOf | None, language: str) -> None:
+        self.templates = words(language)["sentences"]
+        self.trace = trace
+        self.text_of = text_of or texts_of(trace)
 
-def _is_chain(trace: DecodeTrace) -> bool:
-    return trace.strategy.get("name") == "chain"
+    def __call__(self, key: str, form: int | None = None, **parts: Any) -> str:
+        template = self.templates[key]
+        return (template if form is None else template[form]).format(**parts)
 
+    def quoted(self, token: int) -> str:
+        return self("quoted", text=label(self.text_of(token)))
 
-def _leftmost_first(name: str, sure: int) -> str:
-    """A chain's first draft, below ε, and how many sure ones follow it."""
-    behind = f", and {counted(sure, 'sure draft')} right behind it" if sure else ""
-    return f"A chain starts with the leftmost draft, {name}{behind}."
-def _ahead(step: Step) -> str:
-    """States of the text that were asked ahead, in the same pass."""
-    kept = sum(branch.is_kept for branch in step.branches)
-    more = sum(p.rank is not None and p.rank > 0 for p in step.proposals)
-    asked = f"{counted(len(step.branches), 'state')} asked ahead in the same pass"
-    if not kept:
-        return f"Of {asked}, none was what the text became."
-    was = "was" if kept == 1 else "were"
-    return f"Of {asked}, {kept} {was} what the text became: {counted(more, 'token')} more."
+    def written_first(self, step: Step) -> str:
+        forced = [p for p in step.proposals if p.verdict is Verdict.FORCED]
+        # a chain's sure links stand behind the first ones, and count as kept by the check
+        sure = [p for p in step.proposals if p.verdict is Verdict.CONFIDENT and not p.rank]
+        strategy = self.trace.strategy
+        threshold, name = strategy.get("epsilon"), strategy.get("name")
+        if not forced and not sure:
+            return self("ruled" if threshold is None else "sure", 1, count=0, epsilon=threshold)
+        first = (forced or sure)[0]
+        parts: dict[str, Any] = {
+            "epsilon": number(threshold),
+            "factor": f"{strategy.get('factor', 0):g}",
+            "token": f"{self.quoted(first.draft_token)} ({number(first.confidence)})",
+            "count": len(forced or sure),
+            "tokens": self._listed(forced),
+        }
+        if forced and name == "chain":
+            return self("leftmost", min(2, len(sure)), **{**parts, "count": len(sure)})
+        form = int(len(forced or sure) > 1)
+        if name == "llada":
+            random = "_random" if strategy.get("remasking") == "random" else ""
+            return self(f"schedule{random}", form, **parts)
+        if name == "prophet":
+            # the last blank of all may be written in either way
+            return self("prophet_waits", **parts) if forced else self("prophet", form, **parts)
+        if forced:
+            if name in ("greedy", "factor"):
+                return self("greedy" if name == "greedy" else "factor_forced", **parts)
+            if threshold is None:
+                return self("ruled_forced", form, **parts)
+            return self("forced", **parts)
+        if name == "factor":
+            return self("factor", form, **parts)
+        return self("ruled" if threshold is None else "sure", form, **parts)
 
+    def _listed(self, proposals: Sequence[Proposal]) -> str:
+        names = [self.quoted(p.draft_token) for p in proposals[:LISTED]]
+        return ", ".join(names) + (" …" if len(proposals) > LISTED else "")
 
-def _taken_back(step: Step, text_of: TextOf) -> str:
-    """Earlier tokens that the step masked again, or that it looked at again and kept."""
-    gone = [recheck for recheck in step.rechecks if recheck.is_revoked]
-    if not gone:
-        return ""
-    first = gone[0]
-    name = f"“{label(text_of(first.token))}” ({number(first.confidence)})"
-    instead = "" if first.shadow_token == first.token else (
-        f", where the model would now say “{label(text_of(first.shadow_token))}”"
-    )
-    if len(gone) == 1:
-        return f"It took {name} back{instead}: too unlikely given all the others."
-    return f"It took {len(gone)} tokens back, among them {name}{instead}."
+    def checked(self, step: Step) -> str:
+        if step.stop is StopReason.NO_SEARCH:
+            return ""
+        if step.stop is None:
+            return self("unrecorded")
+        kept = [p for p in step.proposals if p.keeps_view]
+        parts: dict[str, Any] = {"count": len(kept)}
+        if kept:
+            parts["token"] = self.quoted(kept[0].draft_token)
+        form = min(2, len(kept))
+        failed = _failed(step)
+        if failed is None:
+            return self("kept_all", form - 1, **parts) if kept else ""
+        parts["draft"] = self.quoted(failed.draft_token)
+        if step.stop is not StopReason.MISMATCH:
+            return self("unsure", form, reason=self.below_gamma(step, failed), **parts)
+        has_other = failed.verify_token is not None
+        parts["other"] = self.quoted(failed.verify_token or 0) if has_other else "?"
+        parts["confidence"] = number(failed.verify_confidence)
+        is_corrected = failed.verdict is Verdict.CORRECTED
+        return self("corrected" if is_corrected else "mismatch", form, **parts)
 
+    def ahead(self, step: Step) -> str:
+        """States of the text that were asked ahead, in the same pass."""
+        kept = sum(branch.is_kept for branch in step.branches)
+        states = self._counted("state", len(step.branches))
+        if not kept:
+            return self("ahead_none", states=states)
+        more = sum(p.rank is not None and p.rank > 0 for p in step.proposals)
+        tokens = self._counted("token", more)
+        return self("ahead", int(kept > 1), states=states, kept=kept, tokens=tokens)
 
-def _checked(trace: DecodeTrace, step: Step, text_of: TextOf) -> str:
-    if step.stop is StopReason.NO_SEARCH:
-        return ""
-    if step.stop is None:
-        return "What the check would say there was not recorded."
-    kept = [p for p in step.proposals if p.keeps_view]
-    if not kept:
-        start = "The check kept no further draft"
-    elif len(kept) == 1:
-        start = f"The check also kept “{label(text_of(kept[0].draft_token))}”"
-    else:
-        start = f"The check kept {len(kept)} more"
-    failed = _failed(step)
-    if failed is None:
-        return f"{start}: every draft it was asked about held." if kept else ""
-    name = label(text_of(failed.draft_token))
-    if step.stop is StopReason.MISMATCH:
-        other = label(text_of(failed.verify_token)) if failed.verify_token is not None else "?"
-        reason = f"“{name}” was drafted, but the mask view says “{other}”"
-        if failed.verdict is Verdict.CORRECTED:
-            return f"{start}, then wrote “{other}” in place of the draft “{name}”."
-        return f"{start} and stopped: {reason} ({number(failed.verify_confidence)})."
-    return f"{start} and stopped at “{name}”: {_below_gamma(trace, step, failed)}."
+    def taken_back(self, step: Step) -> str:
+        """Earlier tokens that the step masked again."""
+        gone = [recheck for recheck in step.rechecks if recheck.is_revoked]
+        if not gone:
+            return ""
+        first = gone[0]
+        is_same = first.shadow_token == first.token
+        instead = "" if is_same else self("instead", other=self.quoted(first.shadow_token))
+        token = f"{self.quoted(first.token)} ({number(first.confidence)})"
+        return self("taken", int(len(gone) > 1), token=token, count=len(gone), instead=instead)
 
+    def guided(self, step: Step) -> str:
+        """What a guide kept in this step, and what it would not have written."""
+        kept = sum(p.verdict is Verdict.VERIFIED for p in step.proposals)
+        form = int(kept != 1)
+        rejected = next(
+            (p for p in step.proposals if p.verdict in (Verdict.MISMATCH, Verdict.FORCED)), None
+        )
+        if rejected is None:
+            return self("guide_all", form, count=kept)
+        parts: dict[str, Any] = {
+            "draft": self.quoted(rejected.draft_token), "own": self.own(rejected),
+        }  # fmt: skip
+        if rejected.verdict is Verdict.FORCED:
+            return self("guide_forced", **parts)
+        return self("guide_stop", form, count=kept, **parts)
 
-def _below_gamma(trace: DecodeTrace, step: Step, failed: Proposal) -> str:
-    gamma = number(_gamma(trace))
-    if trace.strategy.get("acceptance") == "joint":
-        product = 1.0
-        for p in step.proposals:
-            if p.rank and failed.rank and p.rank <= failed.rank:
-                product *= p.verify_confidence or 0.0
-        return f"the product of all c̃ so far is {number(product)}, below γ = {gamma}"
-    return f"both views agree, but at {number(failed.verify_confidence)}, below γ = {gamma}"
+    def own(self, proposal: Proposal) -> str:
+        """What the guide would have written instead, where that is another token."""
+        token = proposal.verify_token
+        if token is None or token == proposal.draft_token:
+            return ""
+        return self("guide_own", other=self.quoted(token))
+
+    def _counted(self, noun: str, count: int) -> str:
+        return _form(self.templates["count"][noun], count)
+
+    def below_gamma(self, step: Step, failed: Proposal) -> str:
+        gamma = number(self.trace.strategy.get("gamma"))
+        if self.trace.strategy.get("acceptance") == "joint":
+            product = 1.0
+            for p in step.proposals:
+                if p.rank and failed.rank and p.rank <= failed.rank:
+                    product *= p.verify_confidence or 0.0
+            return self("joint", product=number(product), gamma=gamma)
+        return self("each", confidence=number(failed.verify_confidence), gamma=gamma)
 
 
 def _failed(step: Step) -> Proposal | None:
@@ -246,5 +288,5 @@ def _failed(step: Step) -> Proposal | None:
     return next((p for p in step.proposals if p.verdict in failures), None)
 
 
-def _gamma(trace: DecodeTrace) -> float | None:
-    return trace.strategy.get("gamma")
+def _form(forms: Sequence[str], count: int) -> str:
+    return forms[count != 1].format(count=count)

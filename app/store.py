@@ -91,9 +91,11 @@ class Store:
         try:
             trace = load(path)
         except TraceError as error:
-            raise RunError(f"This file holds no trace that can be shown: {error}.") from error
+            raise RunError(
+                f"This file holds no trace that can be shown: {error}. Choose a trace saved here."
+            ) from error
         if not trace.steps:
-            raise RunError("This trace has no steps, so there is nothing to show.")
+            raise RunError("This trace has no steps, so nothing can be shown; choose another file.")
         return self.keep(trace)
 
     def bundled(self, path: Path) -> str:

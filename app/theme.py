@@ -88,6 +88,9 @@ STATE_OF = {
 }
 MASKED, WAITING, COMMITTED, REVOKED = STATES[0], STATES[1], STATES[9], STATES[10]
 
+# early to late: nine steps of matplotlib's cividis (CC0), even in brightness for every eye
+SEQUENCE = ("#00224e", "#1c3564", "#434e6c", "#61656f", "#7d7c78", "#9c9476", "#bdae6e", "#dfca57",
+            "#fee838")  # fmt: skip
 TRACKED = ("#cc79a7", "#d58bb4")
 EPSILON = ("#0072b2", "#6cb8e8")
 GAMMA = ("#00795a", "#45c9a0")
@@ -110,6 +113,11 @@ def states_json() -> str:
     """The states as the player needs them."""
     names = ("code", "key", "label", "mark", "help")
     return json.dumps([{name: getattr(state, name) for name in names} for state in STATES])
+
+
+def sequence_json() -> str:
+    """The colours from early to late."""
+    return json.dumps(SEQUENCE)
 
 
 def css_variables() -> str:

@@ -52,11 +52,11 @@ class Page:
             lab.wire(run_id, self.watch)
             compare.wire(run_id, mine)
             learn.wire()
-            traces.wire(run_id, mine, self.watch, tabs)
+            traces.wire(run_id, mine, self.watch, tabs, learn.language)
             figure.wire(run_id)
             run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
             reload.wire(run_id, self.watch, tabs)
-            self.opened = [*self.watch.filled(run_id), self.watch.step, tabs]
+            self.opened = [*self.watch.filled(run_id), self.watch.step, tabs, learn.asked]
             self.watch.player.follow(
                 self._follow, None, self.opened, api_name="follow", **QUIET
             )
@@ -68,11 +68,16 @@ class Page:
             try:
                 link = read_link(parameters(str(event.query)))
             except ValueError as error:
-                raise RunError(f"The link can't be followed: {error}.") from error
+                raise RunError(
+                    f"The link can't be followed: {error}. The page shows its first example."
+                ) from error
             if link is None:
                 return [gr.skip()] * len(self.opened)
+            if link.is_language_only:
+                return [*[gr.skip()] * (len(self.opened) - 1), link.language]
             step = gr.skip() if not link.step else link.step
-            return [*self.watch.events.follow(link), step, gr.Tabs(selected=link.tab)]
+            shown = self.watch.events.follow(link)
+            return [*shown, step, gr.Tabs(selected=link.tab), link.language]
 
 
 def endpoints(api: Api) -> None:

@@ -2,7 +2,8 @@
 
 All meaning is made here; the player only sets class names, texts and chart arrays. Positions are
 offsets into the answer (0 is the first generated token) unless a name says otherwise,
-confidences are whole per-mille, texts are indices into one table.
+confidences are whole per-mille, texts are indices into one table, sentences into another: a
+sentence stands there in every language, so that choosing one needs no new message.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from app import sentences
+from app.lifeline import by_position, candidates, telling_position
+from app.outline import outline
 from app.sentences import TextOf
 from app.theme import COMMITTED, MASKED, REVOKED, STATE_OF
 from app.token_text import label, layout_parts, visible
+from app.words import LANGUAGES
 from flash_dllm.rejudge import RejudgedStep
 from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, Verdict
 
@@ -51,6 +56,34 @@ class Texts:
         return [[label(text), *layout_parts(text)] for text in new]
 
 
+class Lines:
+    """The sentence table: each entry holds one sentence in every language."""
+
+    def __init__(self) -> None:
+        self._index: dict[tuple[str, ...], int] = {}
+        self._sent = 0
+        self._told: dict[tuple, int] = {}
+
+    def __getitem__(self, line: tuple[str, ...]) -> int:
+        return self._index.setdefault(line, len(self._index))
+
+    def told(self, key: tuple, make: Callable[[str], str]) -> int:
+        """The sentence that `make` gives for each language; `key` names it, so it's made once."""
+        if key not in self._told:
+            self._told[key] = self[tuple(make(language) for language in LANGUAGES)]
+        return self._told[key]
+
+    def __len__(self) -> int:
+        """How many were handed out."""
+        return self._sent
+
+    def unsent(self) -> list[list[str]]:
+        """Those that were not handed out yet."""
+        new = list(self._index)[self._sent :]
+        self._sent = len(self._index)
+        return [list(line) for line in new]
+
+
 class StepWriter:
     """Writes the steps of one run, one after the other; live and recorded runs share it.
 
@@ -59,6 +92,7 @@ class StepWriter:
 
     def __init__(self, trace: DecodeTrace, text_of: Callable[[int], str] | None = None) -> None:
         self.texts = Texts()
+        self.lines = Lines()
         self._trace = trace
         self._text_of = sentences.texts_of(trace, text_of)
         self._row = [MASKED.digit] * trace.gen_length
@@ -87,7 +121,7 @@ class StepWriter:
 
     def write(self, step: StepTrace) -> dict:
         """One step; steps must come in order."""
-        written = judged(self._trace, step, self._row, self._text_of)
+        written = judged(self._trace, step, self._row, self._text_of, self.lines)
         self._passes += len(step.counted)
         tracked = frozenset(step.tracked)
         mass = dict(step.attention)
@@ -104,6 +138,8 @@ class StepWriter:
             "low": [[p, per_mille(mass.get(p, 0.0))] for p in step.tracked],
             "held": per_mille(sum(mass.get(p, 0.0) for p in tracked)),
             "decided": per_mille(step.decided_mass),
+            "mass": [n for p, share in step.attention for n in (p, round(10_000 * share))],
+            "look": looks(self._trace, step),
             "full": step.passes[0].kind == "full" if step.passes else False,
             "pass": self._passes,
             "again": self._again(step),
@@ -163,6 +199,7 @@ def view(
     is_live: bool = False,
     at: int | None = None,
     focus: str = "",
+    judged_at: dict | None = None,
 ) -> str:
     """The whole trace as the player's value.
 
@@ -170,22 +207,36 @@ def view(
     is_live  the run is still going on: more will follow
     at       the step (counted from 1) to open at; by default a telling one
     focus    the part of the player to stand out: text, ladder, attention, map or progress
+    judged_at  a what-if to lay over it at once, as `app/what_if.py` makes it
     """
     writer = StepWriter(trace)
     message = writer.head(run)
     message["steps"] = [writer.write(step) for step in trace.steps]
+    lives = by_position(trace)
+    text_of = sentences.texts_of(trace)
+    is_mono = is_code(trace.text)
+    canvas = trace.canvas_at(len(trace.steps))
+    written = ["" if token is None else text_of(token) for token in canvas]
+    rivals = [[writer.texts[text_of(token)] for token in candidates(life)] for life in lives]
     return dump(
         message
         | {
             "kind": "trace",
             "texts": writer.texts.unsent(),
+            "lines": writer.lines.unsent(),
+            "rivals": rivals,
+            "life0": telling_position(lives),
+            "tree": [[line.first, line.indent, line.below] for line in outline(written)]
+            if is_mono
+            else None,
             "was": was,
             "at0": telling_step(trace) if at is None else at - 1,
+            "whatif": judged_at,
             "focus": focus,
             "live": is_live,
             "status": trace.status,
-            "summary": sentences.summary(trace),
-            "mono": is_code(trace.text),
+            "summary": [sentences.summary(trace, language) for language in LANGUAGES],
+            "mono": is_mono,
         }
     )
 
@@ -210,10 +261,11 @@ class LiveView:
                 "kind": "trace",
                 "steps": [],
                 "texts": self._writer.texts.unsent(),
+                "lines": [],
                 "at0": 0,
                 "live": True,
                 "status": "running",
-                "summary": "",
+                "summary": ["" for _ in LANGUAGES],
                 "mono": False,
             }
         )
@@ -231,12 +283,18 @@ class LiveView:
                 "steps": written,
                 "base": len(self._writer.texts),
                 "texts": self._writer.texts.unsent(),
+                "lbase": len(self._writer.lines),
+                "lines": self._writer.lines.unsent(),
             }
         )
 
 
 def judged(
-    trace: DecodeTrace, step: StepTrace | RejudgedStep, before: list[str], text_of: TextOf
+    trace: DecodeTrace,
+    step: StepTrace | RejudgedStep,
+    before: list[str],
+    text_of: TextOf,
+    lines: Lines,
 ) -> dict:
     """The part of a step that depends on ε and γ; `trace` holds the thresholds in words.
 
@@ -260,12 +318,29 @@ def judged(
         "a": decided + verified,
         "s": decided + sum(counts[verdict] for verdict in SEARCHED),
         "n": [counts[Verdict.CONFIDENT], verified, counts[Verdict.FORCED]],
-        "say": sentences.step_sentence(trace, step, text_of),
-        "stop": sentences.stop_label(trace, step, text_of),
-        "why": [sentences.token_sentence(trace, p, text_of) for p in step.proposals],
+        "say": lines[tuple(sentences.step_sentence(trace, step, text_of, n) for n in LANGUAGES)],
+        "stop": lines[tuple(sentences.stop_label(trace, step, text_of, n) for n in LANGUAGES)],
+        "why": [
+            lines.told(
+                # all that a token's sentence depends on
+                (p.verdict, p.verify_token if p.verdict is Verdict.MISMATCH else None),
+                partial(sentences.token_sentence, trace, p, text_of),
+            )
+            for p in step.proposals
+        ],
         "put": [],
         "out": [],
     }
+
+
+def looks(trace: DecodeTrace, step: StepTrace) -> list[int]:
+    """Where the window's attention goes: per-mille to the prompt and to the answer's written
+    tokens, how many positions that counts, and whether those are all of the written ones."""
+    prompt = sum(mass for p, mass in step.attention if p < trace.prompt_length)
+    answer = sum(mass for p, mass in step.attention if p >= trace.prompt_length)
+    # masses are rounded one by one
+    is_all = step.decided_mass - prompt - answer < 0.001
+    return [per_mille(prompt), per_mille(answer), len(step.attention), int(is_all)]
 
 
 def telling_step(trace: DecodeTrace) -> int:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from app import sentences
 from app.theme import COMMITTED, MASKED
-from app.views import dump, judged
+from app.views import Lines, dump, judged
+from app.words import LANGUAGES
 from flash_dllm.rejudge import rejudge
 from flash_dllm.trace import DecodeTrace
 
@@ -30,15 +31,16 @@ def what_if(
     other = replace(trace, strategy=strategy)
     text_of = sentences.texts_of(trace)
     row = [MASKED.digit] * trace.gen_length
-    steps, says = {}, {}
+    steps, says, lines = {}, {}, Lines()
     last = again.first_change or len(trace.steps)
     for index, (recorded, now) in enumerate(zip(trace.steps, again.steps, strict=False)):
         if index >= last:
             break
         if now.proposals != recorded.proposals:
-            steps[index] = judged(other, now, row, text_of)
+            steps[index] = judged(other, now, row, text_of, lines)
         else:
-            says[index] = sentences.step_sentence(other, now, text_of)
+            told = tuple(sentences.step_sentence(other, now, text_of, n) for n in LANGUAGES)
+            says[index] = lines[told]
         for position, _ in now.accepted:
             row[position - trace.prompt_length] = COMMITTED.digit
         for position in now.revoked:
@@ -57,6 +59,7 @@ def what_if(
             "ends": len(again.steps),
             "steps": {} if is_same else steps,
             "says": {} if is_same else says,
+            "lines": [] if is_same else lines.unsent(),
         }
     )
     return message, "" if is_same else f"{again.badge}: {again.explanation}"

@@ -58,7 +58,7 @@ const kinds = {
         if (k === 0 && pick !== null) { const go = make('button', 'bd-link', cell); go.type = 'button'; go.dataset.key = b.id + '/' + r; go.title = b.pickHelp || ''; go.addEventListener('click', () => act(b.name, pick)); td.append(go); } else td.textContent = cell;
       });
     });
-    scroll.append(table); box.replaceChildren(...heading(b), scroll);
+    scroll.append(table); box.replaceChildren(...heading(b), scroll, csv(b));
   },
   matrix(box, b) {
     const scroll = make('div', 'bd-scroll'), table = make('table', 'bd-matrix'), top = table.createTHead(), groups = top.insertRow(), head = top.insertRow(), why = make('p', 'bd-why', b.idle);
@@ -97,7 +97,7 @@ const kinds = {
     const lanes = b.lanes.map((lane) => {
       const part = make('section', 'bd-lane'), text = make('div', 'bd-tokens' + (lane.mono ? ' mono' : '')), count = make('small'), title = make('h4', '', lane.label);
       title.append(count);
-      const chips = lane.texts.map(([indent, core, rest], p) => { const chip = make('span', 'bd-tk s' + lane.states[p] + (lane.differs[p] === '1' ? ' differs' : ''), core); chip.title = lane.tips[p]; text.append(indent, chip, rest); return chip; });
+      const chips = lane.texts.map(([indent, core, rest], p) => { const chip = make('span', 'bd-tk s' + lane.states[p] + (lane.differs[p] === '1' ? ' differs' : ''), core); chip.title = lane.tips[p]; chip.dataset.m = lane.marks[p]; text.append(indent, chip, rest); return chip; });
       part.append(title, text); return { part, chips, count, lane };
     });
     state.show = () => {
@@ -132,6 +132,16 @@ const kinds = {
     });
   },
 };
+// the rows as they stand, as a file: RFC 4180, UTF-8 with its mark so that spreadsheets read it
+function csv(b) {
+  const cell = (words) => (/[",\r\n]/.test(words) ? '"' + words.replace(/"/g, '""') + '"' : words), button = make('button', 'bd-csv', 'CSV');
+  button.type = 'button'; button.title = `Save this table: ${b.title || b.id}.csv`; button.setAttribute('aria-label', button.title); button.dataset.key = b.id + '/csv';
+  button.addEventListener('click', () => {
+    const words = [b.columns, ...b.rows].map((row) => row.map(cell).join(',')).join('\r\n') + '\r\n', link = make('a');
+    link.href = URL.createObjectURL(new Blob(['\ufeff', words], { type: 'text/csv' })); link.download = `${b.id}.csv`; link.click(); setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  return button;
+}
 function heading(b) { const parts = []; if (b.title) parts.push(make('h3', '', b.title)); if (b.note) parts.push(make('p', 'bd-note', b.note)); return parts; }
 
 // thresholds over a chart: dragged by pointer, moved by arrow keys

@@ -1,8 +1,9 @@
 """How quick the page is in Chromium: first chip, player step, γ judged again.
 
-    python benchmarks/page.py [--trace FILE] [--note TEXT]
+    python benchmarks/page.py [--trace FILE | --positions N] [--note TEXT]
 
-Starts the page on a free port with the given trace (default: the one that opens the page) and
+Starts the page on a free port with the given trace (default: the one that opens the page; with
+--positions a run of that many positions by the tests' hash model, window 64) and
 appends a row to benchmarks/results/page.csv. first_paint_ms: navigation to first visible token
 chip, median of 10 fresh contexts. step_p95_ms: key press to the frame after everything is drawn.
 gamma_ms: slider input to the frame after the verdicts are drawn, Python and network included.
@@ -77,6 +78,25 @@ async (values) => {
 """
 
 
+def long_run(positions: int):
+    """A run of so many answer positions by a model without weights, with every kind of stop."""
+    from flash_dllm.caches import FlashCache
+    from flash_dllm.config import DecodeConfig
+    from flash_dllm.decoder import decode
+    from flash_dllm.strategies import FlashVerify
+    from tests.hash_engine import HashEngine
+
+    engine = HashEngine(seed=1, end_share=0, max_length=positions + 64)
+    return decode(
+        engine,
+        list(range(1, 41)),
+        FlashVerify(epsilon=0.9, gamma=0.5, search_size=16),
+        FlashCache(track_size=32),
+        DecodeConfig(gen_length=positions, window_size=min(64, positions), alternatives=5),
+        " ".join(f"w{token}" for token in range(1, 41)),
+    )
+
+
 def measure(page_url: str, paints: int, steps: int) -> dict[str, float]:
     """The three numbers, in milliseconds."""
     from tests.browser_page import browser
@@ -116,6 +136,7 @@ def processor() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trace", help="a trace file to open the page with")
+    parser.add_argument("--positions", type=int, help="a made-up run of this length instead")
     parser.add_argument("--paints", type=int, default=10)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--note", default="")
@@ -131,7 +152,10 @@ def main() -> int:
     from tests.browser_page import free_port
 
     runs = Runs()
-    name = runs.store.load_file(options.trace or TRACES / f"{presets()[0].key}.json")
+    if options.positions:
+        name = runs.store.keep(long_run(options.positions))
+    else:
+        name = runs.store.load_file(options.trace or TRACES / f"{presets()[0].key}.json")
     demo = build(runs, name)
     trace = runs.store.trace(name)
     _, url, _ = launch(demo, "127.0.0.1", free_port(), prevent_thread_lock=True, quiet=True)

@@ -21,9 +21,17 @@ def watch(page) -> None:
     page.wait_for_timeout(300)
 
 
+def tokens(page) -> None:
+    """The life of a position that changed its mind, below the run map."""
+    page.select_option(".fd-colour select", "step")
+    page.locator(".fd-foot").scroll_into_view_if_needed()
+
+
 def lab(page) -> None:
     _open(page, "Verify lab", "[data-block=plane] .main-svg")
     page.locator(".bd-matrix tbody tr").nth(12).hover()
+    # the row stays lit; ladder and plane stand above it
+    page.evaluate("scrollTo(0, 0)")
 
 
 def compare(page) -> None:
@@ -43,7 +51,10 @@ def traces(page) -> None:
     _open(page, "Traces", "[data-block=facts] td")
 
 
-TABS = {"watch": watch, "lab": lab, "compare": compare, "learn": learn, "traces": traces}
+TABS = {
+    "watch": watch, "tokens": tokens, "lab": lab, "compare": compare, "learn": learn,
+    "traces": traces,
+}  # fmt: skip
 
 
 def _open(page, name: str, drawn: str) -> None:

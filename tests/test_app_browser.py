@@ -267,7 +267,7 @@ def test_every_chart_is_dark_in_dark_mode(chrome, url):
             """() => [...document.querySelectorAll('.js-plotly-plot')].map((gd) =>
                 [gd._fullLayout.font.color, gd._fullLayout.xaxis.linecolor].join())"""
         )
-        assert colours == ["#9299a3,#4d545d"] * 4
+        assert colours == ["#9299a3,#4d545d"] * 5
         body = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert body == "rgb(17, 19, 22)"
         page.evaluate("document.body.classList.remove('dark')")
@@ -356,7 +356,7 @@ def test_hostile_texts_are_inert(page, tmp_path):
     [
         ("#fd-prompt-box textarea", "", "The prompt is empty"),
         ("#fd-prompt-box textarea", "a" * 4001, "The prompt has 4001 characters"),
-        ("#fd-gen_length input", "0", "Gen length must lie between 1 and 256 on this page"),
+        ("#fd-gen_length input", "0", "Gen length must lie between 1 and 512 on this page"),
         ("#fd-window_size input", "500", "Window size must not exceed gen length"),
     ],
 )

@@ -59,8 +59,24 @@ def test_two_runs_part_where_gamma_refuses(strict):
     found = compare.parting(toy(), strict)
     assert found.step == 1
     assert found.settings == (("gamma", "0.8", "0.9"),)
-    assert found.words.startswith("In step 1 A writes “A”, “A”:")
+    assert found.words.startswith(
+        "The drafts there are the same; what differs is what was decided about them. "
+        "In step 1 A writes “A”, “A”:"
+    )
     assert "In step 1 B writes “A”:" in found.words and "below γ = 0.90" in found.words
+
+
+def test_drafts_that_differ_already_are_named():
+    """In step 2 the other run drafts, and is forced to write, A in place of B at position 2."""
+    step = toy().steps[1]
+    written = toy().steps[0].proposals[0].draft_token  # A
+    forced = replace(step.proposals[0], draft_token=written)
+    changed = replace(step, proposals=(forced, *step.proposals[1:]))
+    other = replace(toy(), steps=(toy().steps[0], changed))
+    assert compare.parting(toy(), other).words.startswith(
+        "Up to step 1 they write the same. There 1 of 2 drafts differ already, first at position "
+        "2 (“B” and “A”): the model answered otherwise, before anything was decided. In step 2"
+    )
 
 
 def test_an_audit_is_no_difference(strict):

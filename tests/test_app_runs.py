@@ -137,7 +137,7 @@ def test_an_error_in_the_middle_keeps_the_steps_before_it(runs, place):
         ("a" * 4001, EMBEDDED, {}, "The prompt has 4001 characters; at most 4000 are allowed"),
         ("a", "gpt", {}, "The model must be one of language model, toy example, got 'gpt'."),
         ("a", EMBEDDED, {"strategy": "magic"}, "Strategy must be one of flash_verify"),
-        ("a", EMBEDDED, {"gen_length": 0}, "Gen length must lie between 1 and 256 on this"),
+        ("a", EMBEDDED, {"gen_length": 0}, "Gen length must lie between 1 and 512 on this"),
         ("a", EMBEDDED, {"window_size": 0}, "Window size must lie between 1 and 1024, got 0."),
         ("hi", TOY, {"gen_length": 4, "window_size": 2}, "The toy example answers from a table"),
     ],

@@ -27,7 +27,7 @@ def names(message: dict, indices: list[int]) -> list[str]:
 def test_the_head_says_what_the_run_is(message):
     assert (message["n"], message["p0"], message["window"]) == (4, 1, 2)
     assert (message["eps"], message["gamma"]) == (0.9, 0.8)
-    assert message["summary"] == "4 tokens in 3 steps, 5 passes"
+    assert message["summary"][0] == "4 tokens in 3 steps, 5 passes"
     assert message["settings"] == "flash-verify · ε 0.9 · γ 0.8 · βₘ 2 · βₜ 1"
     assert names(message, message["prompt"]) == ["^"]
 
@@ -114,7 +114,7 @@ def test_a_higher_epsilon_turns_a_sure_token_into_a_forced_one():
     message = json.loads(what_if(toy(), "run", 0.95, 0.8)[0])
     assert message["first"] == -1
     assert message["steps"]["0"]["row"] == FORCED + VERIFIED + MASKED + MASKED
-    assert message["says"]["2"].endswith("(c ≥ ε = 0.95).")
+    assert message["lines"][message["says"]["2"]][0].endswith("(c ≥ ε = 0.95).")
 
 
 def test_a_what_if_takes_less_than_twenty_milliseconds_of_a_processor():

@@ -4,6 +4,6 @@ figure(trace): the numbers first, then their picture. No gradio, no torch.
 Plotly calls its layers traces; here they are *marks*, because a trace is a recorded run.
 """
 
-from app.figures import cost_map, progress, run, run_map, tracking, verify
+from app.figures import cost_map, lifeline, progress, run, run_map, tracking, verify
 
-FIGURES = (run, verify, tracking, run_map, progress, cost_map)
+FIGURES = (run, verify, tracking, run_map, progress, lifeline, cost_map)

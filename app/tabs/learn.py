@@ -16,6 +16,13 @@ from app.tabs.shared import QUIET, share, told
 from app.views import dump, view
 from app.what_if import what_if
 
+# the page's one choice of language: the players listen (assets/player.js)
+SPEAK = """(language) => {
+  window.fdLanguage = language;
+  document.documentElement.lang = language;
+  document.dispatchEvent(new CustomEvent('fd-language', { detail: language }));
+}"""
+
 
 class Learn:
     """Filled when it is opened; the visitor's progress is a state of the page."""
@@ -40,17 +47,19 @@ class Learn:
             self.progress = gr.State(Progress())
             self.step = gr.State(1)
             self.gamma = gr.State(None)
+            self.asked = gr.State("")  # the language that a link asked for
 
     def wire(self) -> None:
         shown = [self.progress, self.lesson, self.player, self.step, self.gamma]
         here = [self.progress, self.step, self.gamma]
         self.tab.select(
             self._open,
-            here,
+            [*here, self.asked],
             [*shown, self.language, self.glossary],
             api_name="learn",
             **QUIET,
         )
+        self.language.change(None, self.language, None, js=SPEAK, api_visibility="private")
         self.language.input(
             self._speak,
             [self.progress, self.step, self.language],
@@ -77,13 +86,18 @@ class Learn:
     # --- what the events do
 
     def _open(
-        self, progress: Progress, step: int, gamma: float | None, request: gr.Request
+        self,
+        progress: Progress,
+        step: int,
+        gamma: float | None,
+        asked: str,
+        request: gr.Request,
     ) -> list[Any]:
         with told():
             if progress.language:
                 # seen before: the player still stands where it was
                 return [*[gr.skip()] * 7]
-            language = lessons.preferred(request.headers.get("accept-language", ""))
+            language = asked or lessons.preferred(request.headers.get("accept-language", ""))
             progress = replace(progress, language=language)
             return [*self._begin(progress), language, glossary_board(language)]
 

@@ -31,7 +31,10 @@ def told() -> Iterator[None]:
     except Exception as error:
         number = secrets.token_hex(3)
         log.exception("error %s", number)
-        message = f"Something went wrong here; the log says more under {number}."
+        message = (
+            "Something went wrong here: try it again, or reload the page; the server's log says "
+            f"more under {number}."
+        )
         raise gr.Error(message, duration=None, print_exception=False) from error
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from app.store import RunError
 from app.tabs.shared import QUIET, told
 from app.tabs.watch import Watch
 from app.traces_view import traces_board
+from app.words import LANGUAGES
 
 TABS = [
     ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Learn", "learn"),
@@ -74,7 +77,14 @@ class Traces:
                 self.board = board_view("fd-traces-board")
                 self.query = text_line("", "fd-query")
 
-    def wire(self, run_id: gr.State, mine: gr.State, watch: Watch, tabs: gr.Tabs) -> None:
+    def wire(
+        self,
+        run_id: gr.State,
+        mine: gr.State,
+        watch: Watch,
+        tabs: gr.Tabs,
+        language: gr.Dropdown,
+    ) -> None:
         shown = [self.chosen, self.board]
         self.tab.select(self._open, [run_id, mine], shown, api_name="traces", **QUIET)
         self.chosen.input(self._choose, self.chosen, self.board, api_name="traces_run", **QUIET)
@@ -96,7 +106,7 @@ class Traces:
             ).success(None, None, None, js=PRESS, api_visibility="private")  # fmt: skip
         self.copy.click(
             self._query,
-            [run_id, watch.step, self.opens, *watch.settings()],
+            [run_id, watch.step, self.opens, language, *watch.settings()],
             self.query,
             api_name="link",
             **QUIET,
@@ -123,7 +133,9 @@ class Traces:
     def _remove(self, value: str, mine: list[str]) -> list[Any]:
         with told():
             if value.startswith(shelf.BUNDLED):
-                raise RunError("Recorded examples stay; only runs made or loaded here go.")
+                raise RunError(
+                    "Recorded examples stay; choose a run that you made or loaded here."
+                )
             mine = [name for name in mine if name != value]
             offered = shelf.choices(self.runs, mine)
             left = offered[0][1]
@@ -139,11 +151,13 @@ class Traces:
         return [*self.watch.events.load(path), gr.Tabs(selected="watch"), None]
 
     def _make(self, kind: str):
-        def make(value: str, step: int, run: str) -> tuple[str, str]:
+        def make(value: str, step: int, run: str) -> Iterator[tuple[Any, str]]:
             with told():
                 name = shelf.resolve(self.runs, value)
+                if kind != "json":  # a film of a long run takes seconds
+                    yield gr.skip(), packed(f"making a {kind} file …")
                 made = self._file(kind, name, step if name == run else 0)
-                return str(made), packed(f"{made.name} is being saved.")
+                yield str(made), packed(f"{made.name} is being saved.")
 
         return make
 
@@ -160,7 +174,9 @@ class Traces:
         return store.file(name, f".{kind}", lambda path: writer(trace, path))
 
     def _query(
-        self, run: str, step: int, tab: str, prompt: str, model: str, *raw: Any
+        self, run: str, step: int, tab: str, language: str, prompt: str, model: str, *raw: Any
     ) -> str:
         with told():
-            return packed(query_of(self.watch.events.link(run, step, tab, prompt, model, raw)))
+            link = self.watch.events.link(run, step, tab, prompt, model, raw)
+            spoken = "" if language == LANGUAGES[0] else language
+            return packed(query_of(replace(link, language=spoken)))

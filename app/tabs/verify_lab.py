@@ -17,7 +17,11 @@ from app.tabs.shared import QUIET, share, told, visitor
 from app.tabs.watch import Watch
 from flash_dllm.trace import DecodeTrace
 
-HINT = "Move ε or γ here or in the pictures: the step is judged again at once."
+HINT = "Move ε, γ or βₜ here, or ε and γ in the pictures: the step is judged again at once."
+
+
+# as many as a trace records by attention
+MOST_TRACKED = 64
 
 
 class VerifyLab:
@@ -33,6 +37,10 @@ class VerifyLab:
                     self.next = gr.Button("Step on", elem_id="fd-lab-next", min_width=80)
                 self.epsilon = _threshold("ε · epsilon", "fd-lab-epsilon")
                 self.gamma = _threshold("γ · gamma", "fd-lab-gamma")
+                self.track = gr.Slider(
+                    1, MOST_TRACKED, 32, step=1, label="βₜ · track size", buttons=[],
+                    elem_id="fd-lab-track",
+                )  # fmt: skip
                 self.reset = gr.Button("Thresholds of the run", elem_id="fd-lab-reset")
                 self.real = gr.Button("Run it for real", variant="primary", elem_id="fd-lab-real")
                 self.status = text_line(HINT, "fd-lab-status")
@@ -41,7 +49,7 @@ class VerifyLab:
                 self.job = gr.State("")
 
     def wire(self, run_id: gr.State, watch: Watch) -> None:
-        thresholds = [self.epsilon, self.gamma]
+        thresholds = [self.epsilon, self.gamma, self.track]
         filled = [self.step, *thresholds, self.board, self.status]
         self.tab.select(self._open, [run_id, watch.step], filled, api_name="lab", **QUIET)
         self.reset.click(self._open, [run_id, self.step], filled, api_name="lab_reset", **QUIET)
@@ -86,60 +94,77 @@ class VerifyLab:
             gr.update(value=trace.strategy.get(knob, 0), visible=knob in trace.strategy)
             for knob in ("epsilon", "gamma")
         ]
+        track = trace.cache.get("track_size")
+        sliders.append(gr.update(value=track or 1, visible=track is not None))
         value = lab_board(trace, name, step, None, None)
         # a slider needs room between its ends
         slider = gr.update(maximum=max(2, len(trace.steps)), value=step)
         return [slider, *sliders, value, packed(status)]
 
-    def _judge(self, name: str, step: float, epsilon: float, gamma: float) -> str:
+    def _judge(self, name: str, step: float, epsilon: float, gamma: float, track: float) -> str:
         with told():
             trace = self.runs.store.trace(name)
             number = max(1, min(int(step), len(trace.steps)))
-            return lab_board(trace, name, number, share(epsilon), share(gamma))
+            return lab_board(trace, name, number, share(epsilon), share(gamma), int(track))
 
     def _by(self, steps: int):
-        def go(name: str, step: float, epsilon: float, gamma: float) -> tuple[int, str]:
+        def go(
+            name: str, step: float, epsilon: float, gamma: float, track: float
+        ) -> tuple[int, str]:
             with told():
                 last = len(self.runs.store.trace(name).steps)
                 to = max(1, min(int(step) + steps, last))
-                return to, self._judge(name, to, epsilon, gamma)
+                return to, self._judge(name, to, epsilon, gamma, track)
 
         return go
 
     def _act(
-        self, name: str, step: float, epsilon: float, gamma: float, event: gr.EventData
+        self,
+        name: str,
+        step: float,
+        epsilon: float,
+        gamma: float,
+        track: float,
+        event: gr.EventData,
     ) -> tuple:
-        value = event.value
+        value, skip = event.value, gr.skip()
         if event.name == "step":
             step = int(value) if isinstance(value, int) else step
-            return step, gr.skip(), gr.skip(), self._judge(name, step, epsilon, gamma)
+            return step, skip, skip, skip, self._judge(name, step, epsilon, gamma, track)
         if event.name == "epsilon":
             epsilon = share(value)
-            return gr.skip(), epsilon, gr.skip(), self._judge(name, step, epsilon, gamma)
+            return skip, epsilon, skip, skip, self._judge(name, step, epsilon, gamma, track)
         gamma = share(value)
-        return gr.skip(), gr.skip(), gamma, self._judge(name, step, epsilon, gamma)
+        return skip, skip, gamma, skip, self._judge(name, step, epsilon, gamma, track)
 
     def _prepare(
-        self, previous: str, name: str, epsilon: float, gamma: float
+        self, previous: str, name: str, epsilon: float, gamma: float, track: float
     ) -> tuple[str, str]:
         with told():
             self.runs.stop(previous)
+            recorded = self.runs.store.trace(name)
             job = real_run.prepare(
-                self.runs, self.runs.store.trace(name), epsilon, gamma, visitor()
+                self.runs, recorded, epsilon, gamma, int(track), visitor()
             )
             number = self.runs.enqueue(job)
             ahead = self.runs.ahead()
             return number, packed(queued_sentence(ahead) if ahead else "starting")
 
     def _real(
-        self, number: str, name: str, step: float, epsilon: float, gamma: float
+        self,
+        number: str,
+        name: str,
+        step: float,
+        epsilon: float,
+        gamma: float,
+        track: float,
     ) -> Iterator[list[Any]]:
         with told():
             nothing = [gr.skip()] * 5
             recorded = self.runs.store.trace(name)
             for update in self.runs.run(number):
                 if update.trace is None or update.error:
-                    yield [*[gr.skip()] * 4, packed(update.status), *nothing]
+                    yield [*[gr.skip()] * 5, packed(update.status), *nothing]
                 if update.error:
                     raise RunError(update.error)
             real = update.trace

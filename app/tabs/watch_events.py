@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -109,7 +110,14 @@ class WatchEvents:
         said = "Opened from a link."
         if link.job:
             said = f"As before the reload, which ended the run after step {len(trace.steps)}."
-        return [*self.shown(name, said, step=step), *filled, (name, said)]
+        shown = self.shown(name, said, step=step)
+        moved = [link.settings.get(knob) for knob in ("epsilon", "gamma")]
+        if any(value is not None for value in moved):
+            # the thresholds were moved after the run: judge it again, as the sender saw it
+            message, badge = what_if(trace, name, *moved)
+            view = views.view(trace, name, at=step, judged_at=json.loads(message))
+            shown[:2] = [view, packed(badge or hint(trace.strategy))]
+        return [*shown, *filled, (name, said)]
 
     def _left(self, link: Link) -> str | None:
         """The run that a reload of the page broke off, once it has ended."""
