@@ -12,6 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Hashable
+from functools import cache
 from typing import Any
 
 import torch
@@ -19,6 +20,12 @@ from torch import Tensor
 
 log = logging.getLogger(__name__)
 LONG_SECONDS = 0.5
+
+
+@cache
+def capture_stream(device: torch.device) -> torch.cuda.Stream:
+    """The stream that all graphs of a device are captured on: cuBLAS keeps 32 MB for each one."""
+    return torch.cuda.Stream(device)
 
 
 class PassGraphs:
@@ -30,7 +37,6 @@ class PassGraphs:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool: Any = None
-        self._stream: torch.cuda.Stream | None = None
         self._seen: set[Hashable] = set()
         self._graphs: dict[Hashable, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self.replays = 0
@@ -59,13 +65,13 @@ class PassGraphs:
         self, key: Hashable, launch: Callable[[], Tensor]
     ) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         begin = time.perf_counter()
-        if self._pool is None or self._stream is None:
+        if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-            self._stream = torch.cuda.Stream(self._device)
+        stream = capture_stream(self._device)
         graph = torch.cuda.CUDAGraph()
         # not `torch.cuda.graph`, which collects garbage and empties the allocator every time
-        self._stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._stream):
+        stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(stream):
             # other threads may go on using the GPU
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
@@ -76,7 +82,7 @@ class PassGraphs:
                     graph.capture_end()
                 raise
             graph.capture_end()
-        torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        torch.cuda.current_stream(self._device).wait_stream(stream)
         seconds = time.perf_counter() - begin
         level = logging.INFO if seconds >= LONG_SECONDS else logging.DEBUG
         log.log(level, "CUDA graph %d captured in %.2f s: %s", len(self._graphs) + 1, seconds, key)

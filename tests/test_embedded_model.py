@@ -137,7 +137,7 @@ def test_the_guide_equals_transformers_llama(embedded):
     drafts = tuple(enumerate(answer, len(prompt)))
     for end in range(7, len(drafts), 7):
         (said,) = session.ask([(handle, hearing.query(canvas, GuideAsk(drafts[:end], 7)))])()
-        for (position, draft), (share, _) in zip(drafts[end - 7 : end], said.scores, strict=True):
+        for (position, draft), (share, _) in zip(drafts[end - 7 : end], said.ranked, strict=True):
             assert share == pytest.approx(float(shares[position - 1, draft]), abs=1e-4)
     session.close()
 

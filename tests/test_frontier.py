@@ -14,8 +14,8 @@ from flash_dllm.settings import from_preset
 
 TASKS = Path(__file__).parents[1] / "assets" / "tasks"
 SETTINGS = {
-    "ours": PEERS["chain"].settings,
-    "wider": {"preset": "chain", "set": {"window_size": 48}},
+    "ours": PEERS["flash_confidence"].settings,
+    "wider": {"preset": "flash_confidence", "set": {"window_size": 48}},
     "confidence": {"preset": "preset", "set": {"strategy": "confidence"}},
 }
 
@@ -39,7 +39,7 @@ def test_a_line_holds_the_counts_of_single_runs_and_is_measured_once(tmp_path, c
 
     engine = load_model(None, device="cpu", dtype="float32")
     lines = (TASKS / "word.jsonl").read_text(encoding="utf-8").splitlines()[:2]
-    built = from_preset(PEERS["chain"].settings, {})
+    built = from_preset(PEERS["flash_confidence"].settings, {})
     traces = [
         decode(engine, engine.encode(json.loads(line)["prompt"]), built.strategy, built.cache,
                built.config)

@@ -22,7 +22,7 @@ class BlockCache(CachePolicy):
 
     name: ClassVar[str] = "block"
     keeps_entries: ClassVar[bool] = False
-    fits: ClassVar[frozenset[str]] = frozenset({"block-causal"})
+    fits: ClassVar[frozenset[str]] = frozenset({"block-causal", "causal"})
 
     def start(self) -> int:
         return 0

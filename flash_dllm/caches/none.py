@@ -17,7 +17,7 @@ class NoCache(CachePolicy):
 
     name: ClassVar[str] = "none"
     keeps_entries: ClassVar[bool] = False
-    fits: ClassVar[frozenset[str]] = frozenset({"bidirectional", "block-causal"})
+    fits: ClassVar[frozenset[str]] = frozenset({"bidirectional", "block-causal", "causal"})
     takes: ClassVar[frozenset[str]] = frozenset({"revocation", "branches", "guidance"})
 
     def start(self) -> None:
