@@ -12,11 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls, settings
-from app.presets import EMBEDDED, MODELS, TOY, complete_toy
+from app.models import Models
+from app.presets import EMBEDDED, TOY
 from app.sentences import counted, end_sentence, status_sentence
 from app.store import RunError, Store
 from flash_dllm.caches.base import CachePolicy
@@ -40,6 +40,7 @@ class Job:
     ended  set when its last update was taken
     steps  what was decoded so far
     born   when it was asked for, by the clock of `time.monotonic`
+    raw    the prompt is plain text, without the model's chat template
     """
 
     prompt: str
@@ -52,6 +53,7 @@ class Job:
     ended: threading.Event = field(default_factory=threading.Event)
     steps: list[StepTrace] = field(default_factory=list)
     born: float = field(default_factory=time.monotonic)
+    raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,13 +87,14 @@ class Runs:
         dtype: str = "auto",
         graphs: bool = True,
         store: Store | None = None,
+        is_open: bool = True,
     ) -> None:
         self._choice: dict[str, Any] = dict(
             folder=folder, impl=impl, device=device, dtype=dtype, graphs=graphs
         )
         self.store = store or Store()
-        self._engines: dict[str, Any] = {}
-        self._loading = threading.Lock()
+        self.models = Models(self._choice, is_open)
+        self._engines = self.models.engines
         self._jobs: dict[str, Job] = {}
         # (model, strategy, cache) → passes per position of the answer, seconds per pass if known
         self._paces: dict[tuple[str, str, str], tuple[float, float | None]] = {}
@@ -107,10 +110,7 @@ class Runs:
         values: dict[str, Any] = {c.name: c.default for c in controls().values()}
         values |= {"strategy": "flash_verify", "cache": "flash"}
         if model != TOY:
-            from flash_dllm.models import load_preset
-
-            folder = self._choice["folder"]
-            chosen = from_preset(load_preset(Path(folder) if folder else None), {})
+            chosen = from_preset(dict(self.models.preset(model)), {})
             knobs = flat(chosen.described())
             values |= {name: value for name, value in knobs.items() if name in values}
         return values
@@ -120,19 +120,7 @@ class Runs:
 
     def engine(self, model: str) -> Engine:
         """The engine of that name, loaded once. Raises RunError."""
-        with self._loading:
-            if model not in self._engines:
-                self._engines[model] = complete_toy() if model == TOY else self._load()
-            return self._engines[model]
-
-    def _load(self) -> Engine:
-        try:
-            from flash_dllm.models import leave_one_core, load_model
-
-            leave_one_core()
-            return load_model(**self._choice)
-        except (ValueError, OSError, RuntimeError, ImportError) as error:
-            raise RunError(f"The model could not be loaded: {error}") from error
+        return self.models.engine(model)
 
     def prepare(self, prompt: str, model: str, values: Mapping[str, Any]) -> Job:
         """Check everything that can be checked without the model. Raises RunError."""
@@ -143,8 +131,7 @@ class Runs:
                 f"The prompt has {len(prompt)} characters; at most {MAX_PROMPT_CHARACTERS} are "
                 "allowed, so shorten it."
             )
-        if model not in MODELS:
-            raise RunError(f"The model must be one of {', '.join(MODELS)}, got {model!r}.")
+        self.models.check(model)
         strategy, cache = str(values.get("strategy")), str(values.get("cache"))
         try:
             made = settings(strategy, cache, values)
@@ -154,7 +141,13 @@ class Runs:
             raise RunError(
                 "The toy example answers from a table: its prompt is ^ and its gen length is 4."
             )
-        return Job(prompt, model, *made)
+        engine = self._engines.get(model)
+        if engine is not None and engine.info.attention not in made[1].fits:
+            raise RunError(
+                f"Cache {cache} does not fit {engine.info.name}, whose attention is "
+                f"{engine.info.attention}; choose {' or '.join(self.models.caches(model))}."
+            )
+        return Job(prompt, model, *made, raw=bool(values.get("raw")))
 
     def enqueue(self, job: Job) -> str:
         """Put a job in the list; returns its number. Jobs that nobody came for are forgotten."""
@@ -234,7 +227,7 @@ class Runs:
         engine = self._engines.get(job.model) if job else None
         if job is None or engine is None or not job.steps:
             return None
-        ids = encode(engine, job.prompt)
+        ids = encode(engine, job.prompt, job.raw)
         header = start_trace(engine, ids, job.strategy, job.cache, job.config, job.prompt)
         return finish_trace(engine, header, list(job.steps))
 
@@ -248,9 +241,10 @@ class Runs:
 
     def _run(self, job: Job) -> Iterator[Update]:
         if not self.is_loaded(job.model):
-            yield Update("loading model")
+            for stage in self.models.stages(job.model):
+                yield Update(stage)
         engine = self.engine(job.model)
-        prompt_ids = encode(engine, job.prompt)
+        prompt_ids = encode(engine, job.prompt, job.raw)
         try:
             check_prompt(engine, prompt_ids, job.config)
         except ValueError as error:
@@ -263,7 +257,7 @@ class Runs:
         decoding = decode_steps(engine, prompt_ids, job.strategy, job.cache, job.config)
         try:
             if not job.stop.is_set():
-                for step in decoding:
+                for step in self.models.turns.each(engine, decoding):
                     steps.append(step)
                     passes += len(step.counted)
                     masks -= len(step.accepted)
@@ -290,12 +284,15 @@ class Runs:
         yield Update(line, steps=tuple(steps[sent:]), trace=trace, error=failure)
 
 
-def encode(engine: Any, prompt: str) -> list[int]:
-    """Prompt → ids, by the model's chat template where it has one. Raises RunError."""
+def encode(engine: Any, prompt: str, raw: bool = False) -> list[int]:
+    """Prompt → ids, by the model's chat template where it has one. Raises RunError.
+
+    raw  as plain text, whatever template there is
+    """
     if not hasattr(engine, "encode"):
         return engine.ids(prompt)
     try:
-        return engine.encode(prompt)
+        return engine.encode(prompt, raw) if raw else engine.encode(prompt)
     except ValueError as error:
         raise RunError(in_words(error)) from error
 

@@ -93,7 +93,7 @@ def client():
 
 def test_only_our_endpoints_are_listed_and_typed(client):
     listed = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    assert set(listed) == {"/decode", "/rejudge", "/metrics"}
+    assert set(listed) == {"/decode", "/rejudge", "/metrics", "/sweep"}
     names = [p["parameter_name"] for p in listed["/rejudge"]["parameters"]]
     assert names == ["trace", "epsilon", "gamma"]
 

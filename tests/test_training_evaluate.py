@@ -119,6 +119,7 @@ def test_decoding_a_batch_counts_what_each_trace_counts(engine):
             trace.passes,
             trace.rows,
             trace.verified,
+            trace.token_ids,
         )
 
 

@@ -32,7 +32,10 @@ PACKAGES = ("torch", "triton", "transformers", "tokenizers", "safetensors", "num
 
 @dataclass(frozen=True)
 class Decoded:
-    """One item's answer and what it took; the numbers are those of `DecodeTrace`."""
+    """One item's answer and what it took; the numbers are those of `DecodeTrace`.
+
+    token_ids  all `gen_length` of them, end tokens behind the first one
+    """
 
     domain: str
     specification: str
@@ -42,6 +45,7 @@ class Decoded:
     passes: int
     rows: int
     verified: int
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass
@@ -231,6 +235,7 @@ def decode_items(
                 trace.passes,
                 trace.rows,
                 trace.verified,
+                trace.token_ids,
             )
         )
     return Run(tuple(decoded), spread, seconds)
