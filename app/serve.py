@@ -21,6 +21,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16, float16")
     parser.add_argument("--no-graphs", action="store_true", help="run without CUDA graphs")
+    parser.add_argument(
+        "--studies", type=Path, default=Path("sweeps.db"), metavar="FILE",
+        help="SQLite file of the sweeps that are run on the page",
+    )  # fmt: skip
+    parser.add_argument(
+        "--locked", action="store_true",
+        help="for a page that others visit: they can't load or unload models, nor open storages",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.model and not Path(options.model).is_dir():
         parser.error(f"--model must be the folder of a checkpoint, and {options.model} is none")

@@ -416,7 +416,7 @@ def _parallel(table: StudyTable, view: View) -> Block:
         "annotations": notes,
         "xaxis": {"tickvals": list(range(count)), "ticktext": names, "gridcolor": "@axis",
                   "range": [-0.15, count - 1 + 0.35]},
-        "yaxis": {"showticklabels": False, "showgrid": False, "range": [-0.08, 1.08]},
+        "yaxis": {"visible": False, "range": [-0.08, 1.08]},
     }  # fmt: skip
     return board.chart(
         "parallel", "All points at once",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -97,10 +98,12 @@ class Sweeps:
         return self._storage
 
     def keep_in(self, path: Path) -> None:
-        """Keep this page's studies in a SQLite file. Raises OSError if it can't be there."""
+        """Keep this page's studies in a SQLite file, made with the first of them. Raises OSError
+        if it can't be there."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("ab").close()
-        self._storage = f"sqlite:///{path}"
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise PermissionError(f"{path} can't be written")
+        self._storage = f"sqlite:///{path.resolve()}"
 
     # --- what there is
 
@@ -108,6 +111,12 @@ class Sweeps:
         """The studies that ship with the page."""
         tables = sorted(BUNDLED.glob("*.csv"))
         return [Place(path.stem) for path in tables if path.with_suffix(".yaml").is_file()]
+
+    def label(self, place: Place) -> str:
+        """A study as the page names it."""
+        if place.storage:
+            return place.name
+        return f"{read_sweep(BUNDLED / f'{place.name}.yaml').study} (recorded)"
 
     def mine(self) -> list[Place]:
         """The studies of this page's own storage, the newest first."""

@@ -31,6 +31,12 @@ def compare(page) -> None:
     page.locator("#fd-compare-board [type=range]").fill("500")
 
 
+def sweep(page) -> None:
+    _open(page, "Sweep", "[data-block=front] .main-svg")
+    page.locator("[data-block=points] .bd-link").first.click()
+    page.wait_for_selector("[data-block=point] td")
+
+
 def learn(page) -> None:
     _open(page, "Learn", "#fd-lesson [data-block=question]")
     page.locator("#fd-lesson [data-block=lessons] button").nth(4).click()
@@ -43,7 +49,10 @@ def traces(page) -> None:
     _open(page, "Traces", "[data-block=facts] td")
 
 
-TABS = {"watch": watch, "lab": lab, "compare": compare, "learn": learn, "traces": traces}
+TABS = {
+    "watch": watch, "lab": lab, "compare": compare, "sweep": sweep, "learn": learn,
+    "traces": traces,
+}  # fmt: skip
 
 
 def _open(page, name: str, drawn: str) -> None:

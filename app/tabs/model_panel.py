@@ -44,7 +44,7 @@ class ModelPanel:
                 info="off: in the model's chat template",
             )  # fmt: skip
             self.source = gr.Textbox(
-                label="load another one", max_lines=1, elem_id="fd-model-source",
+                "", label="load another one", max_lines=1, elem_id="fd-model-source",
                 placeholder="hub name (owner/model) or a folder",
             )  # fmt: skip
             self.dtype = gr.Dropdown(

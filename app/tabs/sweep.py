@@ -74,22 +74,21 @@ class Sweep:
             self.tasks = gr.CheckboxGroup(
                 list(OWN_TASKS), value=["word"], label="tasks", elem_id="fd-sweep-tasks"
             )
-            with gr.Row():
-                self.limit = gr.Number(
-                    8, label="items a task", precision=0, min_width=90, elem_id="fd-sweep-limit"
-                )
-                self.quality = gr.Dropdown(
-                    [(label, key) for key, label in QUALITIES.items()], value="accuracy",
-                    label="how good", filterable=False, min_width=120, elem_id="fd-sweep-quality",
-                )  # fmt: skip
+            self.limit = gr.Number(
+                8, label="items a task", precision=0, elem_id="fd-sweep-limit"
+            )
+            self.quality = gr.Dropdown(
+                [(label, key) for key, label in QUALITIES.items()], value="accuracy",
+                label="how good", filterable=False, elem_id="fd-sweep-quality",
+            )  # fmt: skip
             self.start = gr.Button("Start", variant="primary", elem_id="fd-sweep-start")
             with gr.Accordion("Prompts, fixed knobs, sampler", open=False):
                 self.prompts = gr.Textbox(
-                    label="own prompts", lines=2, max_lines=8, elem_id="fd-sweep-prompts",
+                    "", label="own prompts", lines=2, max_lines=8, elem_id="fd-sweep-prompts",
                     info="one a line; judged by agreement with one token a step",
                 )  # fmt: skip
                 self.fixed = gr.Textbox(
-                    label="the same everywhere", lines=2, max_lines=8, elem_id="fd-sweep-fixed",
+                    "", label="the same everywhere", lines=2, max_lines=8, elem_id="fd-sweep-fixed",
                     info="like “temperature: 0.5”; else the model's preset",
                 )  # fmt: skip
                 with gr.Row():
@@ -105,7 +104,7 @@ class Sweep:
                     )
         with gr.Accordion("Open another study", open=False):
             self.address = gr.Textbox(
-                label="address", max_lines=1, elem_id="fd-sweep-address",
+                "", label="address", max_lines=1, elem_id="fd-sweep-address",
                 placeholder="sqlite:////home/me/sweep.db",
             )  # fmt: skip
             self.open = gr.Button("Open", elem_id="fd-sweep-open", size="sm")
@@ -186,10 +185,10 @@ class Sweep:
         table = self.sweeps.table(place)
         if number:
             self._looks[number] = place, view
-        options = [(_label(place), str(k)) for k, place in enumerate(places)]
+        options = [(self.sweeps.label(place), str(k)) for k, place in enumerate(places)]
         chosen = gr.update(choices=options, value=str(places.index(place)))
         board = self._board(table, view)
-        return [chosen, places, place, view, board, packed(words or _said(table))]
+        return [chosen, places, place, view, board, packed(words or _said(table, place))]
 
     def _board(self, table: StudyTable, view: View) -> str:
         return sweep_board(table, view, self._prompts(table) if view.trial is not None else ())
@@ -337,7 +336,7 @@ class Sweep:
     def _begun(self, number: str, known: list[Place]) -> list[Any]:
         job = self.sweeps.job(number)
         places = self._places([job.place, *known])
-        options = [(_label(place), str(k)) for k, place in enumerate(places)]
+        options = [(self.sweeps.label(place), str(k)) for k, place in enumerate(places)]
         chosen = gr.update(choices=options, value=str(places.index(job.place)))
         view = View()
         self._looks[number] = job.place, view
@@ -374,22 +373,20 @@ class Sweep:
         with told():
             self.sweeps.cancel(number, place)
             table = self.sweeps.table(place)
-            return [self._board(table, view), packed(_said(table))]
+            return [self._board(table, view), packed(_said(table, place))]
 
 
-def _label(place: Place) -> str:
-    return f"{place.name} (recorded)" if not place.storage else place.name
-
-
-def _said(table: StudyTable) -> str:
+def _said(table: StudyTable, place: Place) -> str:
     """The status line of a study that nobody runs."""
     if table.sweep is None:
         return "Another program's study: its pictures, without runs to open."
     if table.is_cancelled:
         return f"Cancelled after {table.settled} of {table.sweep.total} points."
+    if not place.storage:
+        return HINT
     if table.is_open:
         return f"Paused: {table.settled} of {table.sweep.total} points measured. Resume goes on."
-    return HINT if not table.sweep.storage else "All points are measured. Click one."
+    return "All points are measured. Click one."
 
 
 def suggestion(name: str) -> str:

@@ -17,7 +17,8 @@ from app.tabs.watch import Watch
 from app.traces_view import traces_board
 
 TABS = [
-    ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Learn", "learn"),
+    ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Sweep", "sweep"),
+    ("Learn", "learn"),
 ]  # fmt: skip
 MAKERS = {
     "html": (offline.write_player, "Player, one HTML file"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # a study's attribute: ended for good
 CANCELLED = "cancelled"
+COUNTS = {"items", "tokens", "steps", "passes", "rows", "batch_size"}
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,9 @@ def read_csv(path: Path, sweep: SweepFile) -> StudyTable:
                     parts[kind][name] = _value(text)
             parts["user_attrs"].pop("point", None)
             measured = parts["user_attrs"] | parts["values"]
+            # a table with points that are not measured yet holds its counts as fractions
+            for name in COUNTS & set(measured):
+                measured[name] = int(measured[name])
             # what stands as digits in the table, one character an item
             if "correct" in measured:
                 measured["correct"] = record["user_attrs_correct"]
