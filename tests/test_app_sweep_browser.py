@@ -104,7 +104,7 @@ def test_a_sweep_is_started_paused_resumed_and_exported(chrome, small_url, tmp_p
         says(page, "#fd-sweep-status", "Cancelled after")
         with page.expect_download() as waiting:
             page.click("#fd-sweep-csv")
-        text = open(waiting.value.path()).read()
+        text = waiting.value.path().read_text()
         assert text.startswith("number,values_accuracy,values_tokens_per_pass,")
         assert text.count("COMPLETE") >= 1
 
@@ -151,8 +151,9 @@ def test_a_folder_is_loaded_its_facts_are_shown_and_it_is_unloaded(chrome, url, 
         page.wait_for_selector("text=is neither a folder on this server nor a hub name")
         page.locator("#fd-model-source input, #fd-model-source textarea").fill(str(small_folder))
         page.click("#fd-model-load")
-        says(page, "#fd-model-facts", "MB of memory; bidirectional attention.")
+        says(page, "#fd-model-facts", f"{small_folder.name} is loaded: ")
         says(page, "#fd-model-facts", "float32, cpu, torch")
+        says(page, "#fd-model-facts", "MB of memory; bidirectional attention.")
         assert page.locator("#fd-model-name input").input_value() == str(small_folder)
         page.click("#fd-model-unload")
         says(page, "#fd-model-status", "is unloaded; runs that still use it end first")
