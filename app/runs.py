@@ -147,7 +147,7 @@ class Runs:
                 f"Cache {cache} does not fit {engine.info.name}, whose attention is "
                 f"{engine.info.attention}; choose {' or '.join(self.models.caches(model))}."
             )
-        return Job(prompt, model, *made, raw=bool(values.get("raw")))
+        return Job(prompt, model, made[0], made[1], made[2], raw=bool(values.get("raw")))
 
     def enqueue(self, job: Job) -> str:
         """Put a job in the list; returns its number. Jobs that nobody came for are forgotten."""

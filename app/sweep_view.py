@@ -69,7 +69,8 @@ class View:
             return replace(self, x=value, y=self.x)
         if name == "y" and value == self.x:
             return replace(self, y=value, x=self.y)
-        return replace(self, **{name: value})
+        changes: dict[str, Any] = {name: value}
+        return replace(self, **changes)
 
 
 def qualities(table: StudyTable) -> list[str]:
@@ -254,7 +255,7 @@ def _heatmap(table: StudyTable, view: View) -> list[Block]:
              "marker": {"symbol": "square-open", "size": 30, "color": "@ink",
                         "line": {"width": 2}}}
         )  # fmt: skip
-    best = "darker is better" if not is_low(view.shown) else "darker is less, and better"
+    best = "stronger is better" if not is_low(view.shown) else "stronger is less, and better"
     layout = {
         "margin": {"l": _left(up), "r": 8, "t": 8, "b": 44},
         "xaxis": {"title": symbol(view.x), "tickvals": list(range(len(across))), "showgrid": False,
@@ -353,7 +354,7 @@ def _front(table: StudyTable, view: View) -> Block:
         "xaxis": {"title": words_of(view.cost), "range": _range(xs)},
         "yaxis": {"title": words_of(view.quality), "range": _range(ys)},
     }
-    by = f"; darker is a larger {symbol(colour_by)}" if len(values) > 1 else ""
+    by = f"; a stronger colour is a larger {symbol(colour_by)}" if len(values) > 1 else ""
     lower = ", less is better" if is_low(view.cost) else ""
     return board.chart(
         "front", "Pareto front",
@@ -398,7 +399,8 @@ def _parallel(table: StudyTable, view: View) -> Block:
              "marker": {"color": colour, "size": 7 if is_chosen or is_best else 4,
                         "symbol": "diamond" if is_best else "circle"}}
         )  # fmt: skip
-    names = [symbol(k) for k in knobs] + [_axis_words(m) for m in metrics]
+    names = [escape(symbol(k)) for k in knobs]
+    names += [escape(_axis_words(m)).replace(" per ", "<br>per ") for m in metrics]
     notes = []
     for place, knob in enumerate(knobs):
         found = values[knob]
@@ -412,10 +414,10 @@ def _parallel(table: StudyTable, view: View) -> Block:
         ]
     count = len(names)
     layout = {
-        "margin": {"l": 44, "r": 44, "t": 10, "b": 40},
+        "margin": {"l": 20, "r": 30, "t": 10, "b": 52},
         "annotations": notes,
-        "xaxis": {"tickvals": list(range(count)), "ticktext": names, "gridcolor": "@axis",
-                  "range": [-0.15, count - 1 + 0.35]},
+        "xaxis": {"tickangle": 0, "tickvals": list(range(count)), "ticktext": names,
+                  "gridcolor": "@axis", "range": [-0.15, count - 1 + 0.35]},
         "yaxis": {"visible": False, "range": [-0.08, 1.08]},
     }  # fmt: skip
     return board.chart(

@@ -112,3 +112,26 @@ def test_a_client_streams_a_run_and_judges_it_again(client):
 def test_a_client_is_told_what_to_do(client):
     with pytest.raises(Exception, match="This is no trace that can be read"):
         client.predict(json.dumps({}), api_name="/metrics")
+
+
+def test_a_client_sweeps_and_goes_on_where_it_was_left(client):
+    knobs = {"gen_length": 16, "block_length": 16, "window_size": 16}
+    asked = {"search": {"epsilon": [0.5, 0.9], "seed": [0]}, "fixed": knobs, "limit": 1}
+    found = client.submit(**asked, prompts=["What is 1 + 1?"], api_name="/sweep").result(90)
+    assert found["is_done"] and found["done"] == found["total"] == 2
+    assert found["study"].startswith("epsilon × seed · ") and found["why_not"] == []
+    assert [point["knobs"] for point in found["trials"]] == [
+        {"epsilon": 0.5, "seed": 0}, {"epsilon": 0.9, "seed": 0},
+    ]  # fmt: skip
+    # no task, so no accuracy: agreement with one token a step
+    assert all(0 <= point["agreement"] <= 1 for point in found["trials"])
+    assert all("accuracy" not in point for point in found["trials"])
+    best = max(point["agreement"] for point in found["trials"])
+    assert best in [found["trials"][number]["agreement"] for number in found["front"]]
+    again = client.submit(**asked, prompts=["What is 1 + 1?"], api_name="/sweep").result(30)
+    assert again["trials"] == found["trials"]
+
+
+def test_a_client_is_told_what_can_not_be_swept(client):
+    with pytest.raises(Exception, match="Gama is no knob"):
+        client.predict({"gama": [1]}, api_name="/sweep")

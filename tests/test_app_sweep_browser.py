@@ -56,10 +56,10 @@ def fill(page, name: str, text: str) -> None:
 def test_the_recorded_study_is_drawn_without_a_model(chrome, url, theme, width):
     with opened(chrome, f"{url}?__theme={theme}&tab=sweep", width=width, wait_for=FRONT) as page:
         page.wait_for_selector("[data-block=parallel] .main-svg")
-        assert page.locator("[data-block=points] tbody tr").count() == 36
+        assert page.locator("[data-block=points] tbody tr").count() == 24
         # every cell has its number
         page.wait_for_function(
-            "document.querySelectorAll('[data-block=heatmap] .heatmap-label text').length === 36"
+            "document.querySelectorAll('[data-block=heatmap] .heatmap-label text').length === 24"
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         says(page, "#fd-sweep-status", "A recorded study")
@@ -86,6 +86,7 @@ def test_a_point_lists_its_items_and_an_item_opens_its_run_in_watch(chrome, url)
 def test_a_sweep_is_started_paused_resumed_and_exported(chrome, small_url, tmp_path):
     with opened(chrome, small_url, wait_for=CHARTS) as page:
         sweep_tab(page)
+        page.get_by_role("button", name="New sweep").click()
         values = ", ".join(f"0.{k:02}" for k in range(1, 61))
         fill(page, "search", f"epsilon: {values}\ngamma: 0.1, 0.2, 0.3")
         page.get_by_text("Prompts, fixed knobs, sampler").click()
@@ -112,10 +113,11 @@ def test_a_sweep_is_started_paused_resumed_and_exported(chrome, small_url, tmp_p
 def test_what_can_not_be_swept_is_told_and_the_board_stays(chrome, small_url):
     with opened(chrome, small_url, wait_for=CHARTS) as page:
         sweep_tab(page)
+        page.get_by_role("button", name="New sweep").click()
         fill(page, "search", "gama: 0.5")
         page.click("#fd-sweep-start")
         page.wait_for_selector("text=Gama is no knob")
-        assert page.locator("[data-block=points] tbody tr").count() == 36
+        assert page.locator("[data-block=points] tbody tr").count() == 24
         page.get_by_text("Open another study").click()
         fill(page, "address", "sqlite:////nowhere.db")
         page.click("#fd-sweep-open")

@@ -59,7 +59,7 @@ def test_the_heatmap_has_a_cell_for_each_pair_and_a_hollow_one_for_what_is_missi
     assert chart["layout"]["yaxis"]["ticktext"] == ["0.8", "0.9"]
     assert cells["reversescale"] is False
     less = blocks(view=View(shown="rows_per_token"))["heatmap"]
-    assert less["marks"][0]["reversescale"] is True and "darker is less" in less["note"]
+    assert less["marks"][0]["reversescale"] is True and "stronger is less" in less["note"]
 
 
 def test_points_that_share_a_cell_are_averaged_and_it_is_said():
@@ -87,7 +87,7 @@ def test_the_front_marks_what_nothing_beats_and_joins_it():
 def test_parallel_lines_go_from_knobs_to_metrics_on_axes_of_their_own():
     chart = blocks()["parallel"]
     assert chart["layout"]["xaxis"]["ticktext"] == [
-        "ε", "γ", "tokens per pass", "rows per token", "accuracy",
+        "ε", "γ", "tokens<br>per pass", "rows<br>per token", "accuracy",
     ]  # fmt: skip
     by_number = {mark["customdata"][0]: mark["y"] for mark in chart["marks"]}
     # 30/6 = 5 rows is the least, 30/4 = 7.5 the most, 30/5 = 6 lies at 1/2.5

@@ -25,7 +25,7 @@ from flash_dllm.evaluation.tasks import OWN_TASKS
 from flash_dllm.evaluation.trial import sweep_items
 from flash_dllm.strategies import STRATEGIES
 
-HINT = "A recorded study. Start a sweep below, or click a point."
+HINT = "A recorded study. Click a point, or start a sweep of your own below."
 ADD = "add a knob …"
 # the file is ready when the new address has reached the button
 PRESS = "() => setTimeout(() => document.querySelector('#fd-sweep-made').click(), 60)"
@@ -61,7 +61,7 @@ class Sweep:
             self.pause = gr.Button("Pause", elem_id="fd-sweep-pause", min_width=70)
             self.resume = gr.Button("Resume", elem_id="fd-sweep-resume", min_width=70)
             self.cancel = gr.Button("Cancel", elem_id="fd-sweep-cancel", min_width=70)
-        with gr.Accordion("New sweep", open=True, elem_id="fd-sweep-new"):
+        with gr.Accordion("New sweep", open=False, elem_id="fd-sweep-new"):
             self.search = gr.Textbox(
                 SEARCH, label="try these", lines=3, max_lines=8, elem_id="fd-sweep-search",
                 info="one knob a line: “gamma: 0.5, 0.6”, or “gamma: 0.5 to 0.9” for random",
