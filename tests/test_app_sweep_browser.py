@@ -118,11 +118,16 @@ def test_what_can_not_be_swept_is_told_and_the_board_stays(chrome, small_url):
         page.click("#fd-sweep-start")
         page.wait_for_selector("text=Gama is no knob")
         assert page.locator("[data-block=points] tbody tr").count() == 24
-        page.get_by_text("Open another study").click()
+        assert page.input_value("#fd-sweep-search textarea") == "gama: 0.5"
+
+
+def test_an_address_without_studies_is_told(chrome, small_url):
+    with opened(chrome, small_url, wait_for=CHARTS) as page:
+        sweep_tab(page)
+        page.get_by_role("button", name="Open another study").click()
         fill(page, "address", "sqlite:////nowhere.db")
         page.click("#fd-sweep-open")
         page.wait_for_selector("text=There is no file /nowhere.db")
-        assert page.input_value("#fd-sweep-search textarea") == "gama: 0.5"
 
 
 # --- models and decoders in Watch
