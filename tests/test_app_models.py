@@ -186,7 +186,7 @@ def test_a_published_length_beyond_the_page_is_cut_and_said():
     runs = Runs()
     values = decoder_presets.values(runs.models, EMBEDDED, "llada-1.5-math", {})
     assert values["gen_length"] == MAX_GEN_LENGTH and values["block_length"] == 128
-    assert "end at 256 tokens, not 1024" in decoder_presets.about(
+    assert "end at 512 tokens, not 1024" in decoder_presets.about(
         runs.models, EMBEDDED, "llada-1.5-math"
     )
     # what belongs to the visitor's run stays as it is

@@ -141,7 +141,7 @@ def test_every_table_is_in_the_zip(tmp_path):
         f"{name}.csv"
         for name in (*csv_files.FIGURES, "missed", "bound", "passes")
     }
-    assert len(tables) == 9
+    assert len(tables) == 10
     assert len(tables["run.csv"]) == 12 and len(tables["verify.csv"]) == 5
     assert [row["kind"] for row in tables["passes.csv"]] == [
         "full", "verify", "draft", "verify", "draft"

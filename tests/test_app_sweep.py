@@ -78,7 +78,7 @@ def test_a_line_that_can_not_be_read_is_one_sentence(text, sentence):
         ({"search": {"epsilon": {"low": 0.1, "high": 1}}}, "must be a list for sampler grid"),
         ({"sampler": "random", "trials": 0}, "needs trials"),
         ({"quality": "speed"}, "Quality must be one of accuracy"),
-        ({"fixed": {"gen_length": 512}}, "gen_length goes up to 256"),
+        ({"fixed": {"gen_length": 1024}}, "gen_length goes up to 512"),
         ({"fixed": {"epsilon": 0.5}}, "Epsilon stands in search and in fixed"),
     ],
 )

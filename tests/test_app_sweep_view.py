@@ -180,5 +180,8 @@ def test_every_knob_has_values_to_begin_with():
     for name in ("strategy", "cache", *controls()):
         assert list(read_lines(suggestion(name), "search")) == [name]
     assert suggestion("seed") == "seed: 0, 1, 2" and suggestion("order").startswith("order: ")
+    # shares stay between 0 and 1, also those that may be blank, and near a small default
+    assert suggestion("commit_threshold") == "commit_threshold: 0.6, 0.7, 0.8"
+    assert suggestion("hope") == "hope: 0.15, 0.3, 0.6"
     assert suggestion("add a knob …") == ""
     assert set(OWN_TASKS) == {"word", "algebra", "code", "story"}

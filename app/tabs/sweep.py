@@ -406,9 +406,10 @@ def suggestion(name: str) -> str:
         return f"{name}: true, false"
     if name == "seed":
         return "seed: 0, 1, 2"
-    if control.kind == "slider":
-        return f"{name}: 0.6, 0.7, 0.8"
     usual = control.default if isinstance(control.default, (int, float)) else 16
+    is_share = control.high == 1.0 and not control.is_whole
+    if is_share and usual >= 0.5:
+        return f"{name}: 0.6, 0.7, 0.8"
     values = [usual / 2, usual, usual * 2] if usual else [0, 1, 2]
     if control.is_whole:
         values = list(dict.fromkeys(int(value) for value in values))
