@@ -20,4 +20,4 @@ USER explorer
 ENV HF_HUB_OFFLINE=1 GRADIO_ANALYTICS_ENABLED=False PYTHONDONTWRITEBYTECODE=1
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/gradio_api/info', timeout=4)"]
-CMD ["python", "app.py", "--host", "0.0.0.0", "--port", "7860", "--mcp"]
+CMD ["python", "app.py", "--host", "0.0.0.0", "--port", "7860", "--mcp", "--locked"]

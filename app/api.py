@@ -1,4 +1,4 @@
-"""What the page offers to programs: /decode, /rejudge and /metrics, plain values in and out.
+"""What the page offers to programs: /decode, /rejudge, /metrics, /sweep; plain values in and out.
 
 Stateless on purpose: a trace goes in as its JSON text, so that a call needs no earlier one; the
 short name of a run that is still kept here does as well, for callers that pay by the word. No
@@ -15,6 +15,10 @@ from app.controls import controls, raw_of
 from app.presets import EMBEDDED
 from app.runs import Runs
 from app.store import RunError
+from app.sweep_form import planned
+from app.sweep_view import costs, is_low, qualities
+from app.sweeps import Place, Sweeps, progress
+from flash_dllm.evaluation.study_table import StudyTable, front
 from flash_dllm.rejudge import rejudge as judge_again
 from flash_dllm.trace import DecodeTrace, TraceError
 from flash_dllm.trace_json import from_json, to_json
@@ -24,11 +28,14 @@ LONGEST_NAME = 40
 
 
 class Api:
-    """The three functions; `runs` decodes, `visitor` tells who is calling."""
+    """The functions; `runs` decodes, `visitor` tells who is calling, `sweeps` keeps the studies."""
 
-    def __init__(self, runs: Runs, visitor: Callable[[], str] = str) -> None:
+    def __init__(
+        self, runs: Runs, visitor: Callable[[], str] = str, sweeps: Sweeps | None = None
+    ) -> None:
         self.runs = runs
         self.visitor = visitor
+        self.sweeps = sweeps or Sweeps(runs)
 
     def decode(
         self,
@@ -55,7 +62,7 @@ class Api:
             strategy: greedy, confidence or flash_verify; blank: the preset's
             cache: none or flash; blank: the preset's
             seed: for sampling at a temperature
-            model: "language model" or "toy example"
+            model: "language model", "toy example", or one that was loaded on the page
             settings: any other knob by name, e.g. {"window_size": 16}
             include_trace: whether the answer holds the whole trace as JSON text (long)
 
@@ -128,6 +135,58 @@ class Api:
         """
         return measured(self._trace(trace))
 
+    def sweep(
+        self,
+        search: dict,
+        fixed: dict | None = None,
+        tasks: list | None = None,
+        prompts: list | None = None,
+        limit: int = 8,
+        sampler: str = "grid",
+        trials: int | None = None,
+        seed: int = 0,
+        quality: str = "accuracy",
+        model: str = EMBEDDED,
+    ) -> Iterator[dict]:
+        """Measure every point of a space of settings; the same call goes on where it was left.
+
+        Args:
+            search: knob → list of values, or {"low", "high", "step", "log"} for other samplers
+                than grid, e.g. {"epsilon": [0.8, 0.9], "gamma": [0.6, 0.7], "seed": [0, 1]}
+            fixed: knob → value, the same for all points; the model's preset for the rest
+            tasks: word, algebra, code, story; word if there are no prompts either
+            prompts: prompts of your own
+            limit: items a task
+            sampler: grid, random, tpe or nsga2
+            trials: how many points; all samplers but grid
+            seed: of the sampler
+            quality: accuracy (of tasks), agreement (with one token a step), or both
+            model: as for /decode
+
+        Returns:
+            {"study", "status", "done", "total", "is_done"} about three times a second; the last
+            one also has "trials" (each point's knobs and measured numbers), "front" (the numbers
+            of those on the Pareto front of quality and tokens per pass) and "why_not" (points that
+            can't be, with the reason). A caller who goes away pauses the sweep.
+        """
+        self.runs.models.check(model)
+        own = list(prompts or [])
+        plan = planned(
+            self.runs.models.preset(model), self.sweeps.storage, search, fixed or {},
+            list(tasks or ([] if own else ["word"])), own, limit, sampler, trials, seed, quality,
+            **self.runs.models.choice(model),
+        )  # fmt: skip
+        last = None
+        for job in self.sweeps.watch(self.sweeps.start(plan, model)):
+            if job.error:
+                raise RunError(job.error)
+            last = {"study": plan.study, "status": progress(job), "done": job.done,
+                    "total": plan.total, "is_done": False}  # fmt: skip
+            if not job.ended.is_set():
+                yield last
+        table = self.sweeps.table(Place(plan.study, plan.storage))
+        yield {**(last or {}), "is_done": True, **found(table)}
+
     def _values(self, model: str, given: dict[str, Any]) -> dict[str, Any]:
         known = controls()
         values = self.runs.defaults(model)
@@ -156,6 +215,26 @@ class Api:
     def _so_far(self, number: str) -> str:
         trace = self.runs.so_far(number)
         return "" if trace is None else trace.text
+
+
+def found(table: StudyTable) -> dict:
+    """The points of a study as plain values."""
+    metrics = [*qualities(table), *costs(table)]
+    cost, quality = "tokens_per_pass", metrics[0] if metrics else ""
+    best = front(table.complete, cost, quality, is_low(cost))
+    return {
+        "trials": [
+            {"number": row.number, "knobs": dict(row.knobs),
+             **{name: row.measured[name] for name in metrics if name in row.measured}}
+            for row in table.complete
+        ],
+        "front": [row.number for row in best],
+        "why_not": [
+            {"knobs": dict(row.knobs), "reason": row.measured["reason"]}
+            for row in table.rows
+            if row.measured.get("reason")
+        ],
+    }  # fmt: skip
 
 
 def measured(trace: DecodeTrace) -> dict:

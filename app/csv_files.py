@@ -22,7 +22,7 @@ FIGURES = {
 
 
 def csv_tables(trace: DecodeTrace) -> dict[str, str]:
-    """name → CSV text. The first six are the tables of the figures; the others are:
+    """name → CSV text. The first seven are the tables of the figures; the others are:
 
     missed  drafts that were right but not written
     bound   per step the length of the checked block and its bounds

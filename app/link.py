@@ -11,12 +11,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from app.controls import MAX_PROMPT_CHARACTERS, controls, raw_of, value_of
-from app.presets import EMBEDDED, MODELS
+from app.presets import EMBEDDED
 from app.words import LANGUAGES
 from flash_dllm.caches import CACHES
 from flash_dllm.strategies import STRATEGIES
 
-TABS = ("watch", "lab", "compare", "learn", "traces", "figure")
+TABS = ("watch", "lab", "compare", "sweep", "learn", "traces", "figure")
 LONGEST = 64  # characters of a setting's value
 LONGEST_STEP = 6  # digits
 MOST = 100  # parameters
@@ -28,6 +28,7 @@ class Link:
 
     example   key of an example's recorded run, or ""
     run       name of a kept run, or ""
+    model     a name of `app/models.py`; whoever follows the link checks that it is known there
     settings  control values that differ from the defaults of `model`
     step      counted from 1; 0 for a telling one
     job       number of a run that was waiting or going on, or ""; only for a reload of the page
@@ -99,7 +100,7 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
         asked.get("example", ""),
         asked.get("run", ""),
         prompt,
-        _one_of("model", asked.get("model", EMBEDDED), MODELS),
+        asked.get("model", EMBEDDED),
         _settings(asked),
         _step(asked.get("step", "0")),
         _one_of("tab", asked.get("tab", "watch"), TABS),

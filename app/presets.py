@@ -16,7 +16,6 @@ ASSETS = Path(__file__).resolve().parents[1] / "assets"
 TRACES = ASSETS / "traces"
 TASKS = ASSETS / "tasks"
 EMBEDDED, TOY = "language model", "toy example"
-MODELS = (EMBEDDED, TOY)
 
 KINDS = {"word": "Word problem", "algebra": "Algebra", "code": "Code", "story": "Story"}
 # which lines of assets/tasks/<kind>.jsonl are offered

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from app.compare import first_difference
-from app.presets import EMBEDDED, TOY
 from app.runs import Job, Runs, values_of
 from app.sentences import counted, summary
 from flash_dllm.rejudge import Certainty, rejudge
@@ -20,7 +19,7 @@ def prepare(
 ) -> Job:
     """The job that runs a trace's prompt again at these thresholds and this β_t, where it has
     them. Raises RunError."""
-    model = TOY if trace.model.impl == "scripted" else EMBEDDED
+    model = runs.models.of(trace.model.fingerprint, trace.model.impl)
     values = values_of(trace) | {
         key: value
         for key, value in (("epsilon", epsilon), ("gamma", gamma))

@@ -13,11 +13,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls, settings
-from app.presets import EMBEDDED, MODELS, TOY, complete_toy
+from app.models import Models
+from app.presets import EMBEDDED, TOY
 from app.sentences import counted, end_sentence, queued_sentence, status_sentence
 from app.store import RunError, Store
 from app.turns import Place, Turns
@@ -46,6 +46,7 @@ class Job:
     steps  what was decoded so far
     kept   the name of its trace, when it has ended with steps
     born   when it was asked for, by the clock of `time.monotonic`
+    raw    the prompt is plain text, without the model's chat template
     """
 
     prompt: str
@@ -60,6 +61,7 @@ class Job:
     steps: list[StepTrace] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     born: float = field(default_factory=time.monotonic)
+    raw: bool = False
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,15 @@ class Runs:
         graphs: bool = True,
         store: Store | None = None,
         turns: Turns | None = None,
+        is_open: bool = True,
     ) -> None:
         self._choice: dict[str, Any] = dict(
             folder=folder, impl=impl, device=device, dtype=dtype, graphs=graphs
         )
         self.store = Store() if store is None else store
         self.turns = Turns() if turns is None else turns
-        self._engines: dict[str, Any] = {}
-        self._loading = threading.Lock()
+        self.models = Models(self._choice, is_open)
+        self._engines = self.models.engines
         self._jobs: dict[str, Job] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()  # numbers → names of kept traces
         # (model, strategy, cache) → passes per position of the answer, seconds per pass if known
@@ -117,10 +120,7 @@ class Runs:
         values: dict[str, Any] = {c.name: c.default for c in controls().values()}
         values |= {"strategy": "flash_verify", "cache": "flash"}
         if model != TOY:
-            from flash_dllm.models import load_preset
-
-            folder = self._choice["folder"]
-            chosen = from_preset(load_preset(Path(folder) if folder else None), {})
+            chosen = from_preset(dict(self.models.preset(model)), {})
             knobs = flat(chosen.described())
             values |= {name: value for name, value in knobs.items() if name in values}
         return values
@@ -130,19 +130,7 @@ class Runs:
 
     def engine(self, model: str) -> Engine:
         """The engine of that name, loaded once. Raises RunError."""
-        with self._loading:
-            if model not in self._engines:
-                self._engines[model] = complete_toy() if model == TOY else self._load()
-            return self._engines[model]
-
-    def _load(self) -> Engine:
-        try:
-            from flash_dllm.models import leave_one_core, load_model
-
-            leave_one_core()
-            return load_model(**self._choice)
-        except (ValueError, OSError, RuntimeError, ImportError) as error:
-            raise RunError(f"The model could not be loaded: {error}") from error
+        return self.models.engine(model)
 
     def prepare(
         self, prompt: str, model: str, values: Mapping[str, Any], visitor: str = ""
@@ -155,8 +143,7 @@ class Runs:
                 f"The prompt has {len(prompt)} characters; at most {MAX_PROMPT_CHARACTERS} are "
                 "allowed, so shorten it."
             )
-        if model not in MODELS:
-            raise RunError(f"The model must be one of {', '.join(MODELS)}, got {model!r}.")
+        self.models.check(model)
         strategy, cache = str(values.get("strategy")), str(values.get("cache"))
         try:
             made = settings(strategy, cache, values)
@@ -166,7 +153,13 @@ class Runs:
             raise RunError(
                 "The toy example answers from a table: its prompt is ^ and its gen length is 4."
             )
-        return Job(prompt, model, *made, visitor=visitor)
+        engine = self._engines.get(model)
+        if engine is not None and engine.info.attention not in made[1].fits:
+            raise RunError(
+                f"Cache {cache} does not fit {engine.info.name}, whose attention is "
+                f"{engine.info.attention}; choose {' or '.join(self.models.caches(model))}."
+            )
+        return Job(prompt, model, *made, visitor=visitor, raw=bool(values.get("raw")))
 
     def enqueue(self, job: Job) -> str:
         """Take a job; returns its number, which nobody can guess. Jobs that nobody came for are
@@ -283,7 +276,7 @@ class Runs:
         engine = self._engines.get(job.model) if job else None
         if job is None or engine is None or not job.steps:
             return None
-        ids = encode(engine, job.prompt)
+        ids = encode(engine, job.prompt, job.raw)
         header = start_trace(engine, ids, job.strategy, job.cache, job.config, job.prompt)
         return finish_trace(engine, header, list(job.steps))
 
@@ -297,9 +290,10 @@ class Runs:
 
     def _run(self, job: Job, place: Place | None = None) -> Iterator[Update]:
         if not self.is_loaded(job.model):
-            yield Update("loading model")
+            for stage in self.models.stages(job.model):
+                yield Update(stage)
         engine = self.engine(job.model)
-        prompt_ids = encode(engine, job.prompt)
+        prompt_ids = encode(engine, job.prompt, job.raw)
         try:
             check_prompt(engine, prompt_ids, job.config)
         except ValueError as error:
@@ -312,7 +306,7 @@ class Runs:
         decoding = decode_steps(engine, prompt_ids, job.strategy, job.cache, job.config)
         try:
             if not job.stop.is_set():
-                for step in decoding:
+                for step in self.models.turns.each(engine, decoding):
                     steps.append(step)
                     passes += len(step.counted)
                     masks -= len(step.accepted) - len(step.revoked)
@@ -348,12 +342,15 @@ class Runs:
         yield Update(line, steps=tuple(steps[sent:]), trace=trace, error=failure)
 
 
-def encode(engine: Any, prompt: str) -> list[int]:
-    """Prompt → ids, by the model's chat template where it has one. Raises RunError."""
+def encode(engine: Any, prompt: str, raw: bool = False) -> list[int]:
+    """Prompt → ids, by the model's chat template where it has one. Raises RunError.
+
+    raw  as plain text, whatever template there is
+    """
     if not hasattr(engine, "encode"):
         return engine.ids(prompt)
     try:
-        return engine.encode(prompt)
+        return engine.encode(prompt, raw) if raw else engine.encode(prompt)
     except ValueError as error:
         raise RunError(in_words(error)) from error
 

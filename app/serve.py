@@ -39,6 +39,14 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--mcp", action="store_true", help="offer the endpoints as MCP tools (gradio_api/mcp/)"
     )
+    parser.add_argument(
+        "--studies", type=Path, default=Path("sweeps.db"), metavar="FILE",
+        help="SQLite file of the sweeps that are run on the page",
+    )  # fmt: skip
+    parser.add_argument(
+        "--locked", action="store_true",
+        help="for a page that others visit: they can't load or unload models, nor open storages",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     if options.mcp and importlib.util.find_spec("mcp") is None:
         parser.error("--mcp needs one more package: pip install -r requirements-mcp.txt")

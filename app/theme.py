@@ -95,6 +95,16 @@ TRACKED = ("#cc79a7", "#d58bb4")
 EPSILON = ("#0072b2", "#6cb8e8")
 GAMMA = ("#00795a", "#45c9a0")
 
+# the scale of measured numbers, low to high: one hue that no state of a token has; text stays
+# readable on all of it
+SWEEP_LOW = ("#eef0f8", "#20242e")
+SWEEP_HIGH = ("#8f9cd6", "#5968ac")
+
+NAMED = {
+    "tracked": TRACKED, "epsilon": EPSILON, "gamma": GAMMA, "sweep-low": SWEEP_LOW,
+    "sweep-high": SWEEP_HIGH,
+}  # fmt: skip
+
 # names of the greys: (light, dark)
 GREYS = {
     "page": ("#ffffff", "#111316"),
@@ -129,7 +139,7 @@ def css_variables() -> str:
             lines.append(f"--fd-{state.key}:{state.fill[shade]};")
             lines.append(f"--fd-{state.key}-ink:{state.ink[shade]};")
             lines.append(f"--fd-{state.key}-cell:{state.cell[shade]};")
-        for name, pair in (("tracked", TRACKED), ("epsilon", EPSILON), ("gamma", GAMMA)):
+        for name, pair in NAMED.items():
             lines.append(f"--fd-{name}:{pair[shade]};")
         lines.append(f"--fd-font:{FONT};--fd-mono:{MONO};")
         blocks.append(selector + "{" + "".join(lines) + "}")

@@ -13,11 +13,13 @@ from app.player import STATIC
 from app.runs import Runs
 from app.shelf import remembered
 from app.store import RunError
+from app.sweeps import Sweeps
 from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
 from app.tabs.learn import Learn
 from app.tabs.reload import Reload
 from app.tabs.shared import QUIET, telling, told, visitor
+from app.tabs.sweep import Sweep
 from app.tabs.traces import Traces
 from app.tabs.verify_lab import VerifyLab
 from app.tabs.watch import Watch
@@ -36,7 +38,7 @@ class Page:
     first  the kept run that it opens with
     """
 
-    def __init__(self, runs: Runs, first: str) -> None:
+    def __init__(self, runs: Runs, first: str, sweeps: Sweeps) -> None:
         with gr.Blocks(analytics_enabled=False, title="Flash-dLLM explorer") as self.demo:
             gr.HTML(INTRO, elem_classes="fd-intro")
             run_id, mine = gr.State(first), gr.State([])
@@ -44,6 +46,7 @@ class Page:
                 self.watch = Watch(runs, first)
                 lab = VerifyLab(runs)
                 compare = Compare(runs)
+                sweep = Sweep(runs, sweeps)
                 learn = Learn(runs)
                 traces = Traces(runs)
                 figure = FigureTab(runs)
@@ -51,6 +54,7 @@ class Page:
             self.watch.wire(run_id)
             lab.wire(run_id, self.watch)
             compare.wire(run_id, mine)
+            sweep.wire(run_id, self.watch, tabs)
             learn.wire()
             traces.wire(run_id, mine, self.watch, tabs, learn.language)
             figure.wire(run_id)
@@ -60,7 +64,7 @@ class Page:
             self.watch.player.follow(
                 self._follow, None, self.opened, api_name="follow", **QUIET
             )
-            endpoints(Api(runs, visitor))
+            endpoints(Api(runs, visitor, sweeps))
 
     def _follow(self, event: gr.EventData) -> list[Any]:
         """What the page's address asks for."""
@@ -85,10 +89,11 @@ def endpoints(api: Api) -> None:
     gr.api(telling(api.decode), api_name="decode", concurrency_limit=None)
     gr.api(telling(api.rejudge), api_name="rejudge")
     gr.api(telling(api.metrics), api_name="metrics")
+    gr.api(telling(api.sweep), api_name="sweep", concurrency_limit=None)
 
 
-def build(runs: Runs, first: str = "") -> gr.Blocks:
+def build(runs: Runs, first: str = "", sweeps: Sweeps | None = None) -> gr.Blocks:
     """The page as Blocks, opening with a kept run (default: the first example's)."""
     # files of kept runs are served where they stand: a copy would outlive them
     gr.set_static_paths([*STATIC, runs.store.folder])
-    return Page(runs, first or opening(runs)).demo
+    return Page(runs, first or opening(runs), sweeps or Sweeps(runs)).demo

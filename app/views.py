@@ -375,6 +375,12 @@ def settings_line(trace: DecodeTrace) -> str:
     for symbol, value in (("ε", strategy.get("epsilon")), ("γ", strategy.get("gamma"))):
         if value is not None:
             parts.append(f"{symbol} {value:g}")
+    if strategy.get("name") == "flash_verify":
+        parts.append(f"by {strategy.get('order', 'confidence')}")
+        if strategy.get("correct"):
+            parts.append("with correction")
+        if strategy.get("acceptance", "each") != "each":
+            parts.append(strategy["acceptance"])
     parts.append(f"βₘ {config['window_size']}")
     if cache.get("track_size") is not None:
         parts.append(f"βₜ {cache['track_size']}")

@@ -39,6 +39,12 @@ def compare(page) -> None:
     page.locator("#fd-compare-board [type=range]").fill("500")
 
 
+def sweep(page) -> None:
+    _open(page, "Sweep", "[data-block=front] .main-svg")
+    page.locator("[data-block=points] .bd-link").first.click()
+    page.wait_for_selector("[data-block=point] td")
+
+
 def learn(page) -> None:
     _open(page, "Learn", "#fd-lesson [data-block=question]")
     page.locator("#fd-lesson [data-block=lessons] button").nth(4).click()
@@ -52,8 +58,8 @@ def traces(page) -> None:
 
 
 TABS = {
-    "watch": watch, "tokens": tokens, "lab": lab, "compare": compare, "learn": learn,
-    "traces": traces,
+    "watch": watch, "tokens": tokens, "lab": lab, "compare": compare, "sweep": sweep,
+    "learn": learn, "traces": traces,
 }  # fmt: skip
 
 

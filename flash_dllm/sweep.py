@@ -91,7 +91,11 @@ def workers_of(options) -> Workers:
 
 def export(study, path: Path) -> None:
     """All trials as a table. Raises ImportError if Parquet has no writer here."""
-    table = study.trials_dataframe()
+    export_table(study.trials_dataframe(), path)
+
+
+def export_table(table, path: Path) -> None:
+    """A table of trials (pandas) as .csv or .parquet. Raises ImportError as `export`."""
     if path.suffix == ".csv":
         table.to_csv(path, index=False)
         return

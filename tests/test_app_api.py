@@ -130,7 +130,7 @@ def client():
 
 def test_only_our_endpoints_are_listed_and_typed(client):
     listed = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
-    assert set(listed) == {"/decode", "/rejudge", "/metrics"}
+    assert set(listed) == {"/decode", "/rejudge", "/metrics", "/sweep"}
     names = [p["parameter_name"] for p in listed["/rejudge"]["parameters"]]
     assert names == ["trace", "epsilon", "gamma"]
 
@@ -199,3 +199,26 @@ def wait_until(condition, seconds=20):
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)
+
+
+def test_a_client_sweeps_and_goes_on_where_it_was_left(client):
+    knobs = {"gen_length": 16, "block_length": 16, "window_size": 16}
+    asked = {"search": {"epsilon": [0.5, 0.9], "seed": [0]}, "fixed": knobs, "limit": 1}
+    found = client.submit(**asked, prompts=["What is 1 + 1?"], api_name="/sweep").result(90)
+    assert found["is_done"] and found["done"] == found["total"] == 2
+    assert found["study"].startswith("epsilon × seed · ") and found["why_not"] == []
+    assert [point["knobs"] for point in found["trials"]] == [
+        {"epsilon": 0.5, "seed": 0}, {"epsilon": 0.9, "seed": 0},
+    ]  # fmt: skip
+    # no task, so no accuracy: agreement with one token a step
+    assert all(0 <= point["agreement"] <= 1 for point in found["trials"])
+    assert all("accuracy" not in point for point in found["trials"])
+    best = max(point["agreement"] for point in found["trials"])
+    assert best in [found["trials"][number]["agreement"] for number in found["front"]]
+    again = client.submit(**asked, prompts=["What is 1 + 1?"], api_name="/sweep").result(30)
+    assert again["trials"] == found["trials"]
+
+
+def test_a_client_is_told_what_can_not_be_swept(client):
+    with pytest.raises(Exception, match="Gama is no knob"):
+        client.predict({"gama": [1]}, api_name="/sweep")

@@ -48,7 +48,7 @@ def test_a_links_numbers_are_clamped_to_their_range():
         ({"gamma": "x"}, "the link's gamma must be a number, got 'x'"),
         ({"gamma": "nan"}, "the link's gamma must be a number, got 'nan'"),
         ({"step": "-1"}, "the link's step must be a whole number, got '-1'"),
-        ({"tab": "<b>"}, "the link's tab must be one of watch, lab, compare, learn, traces"),
+        ({"tab": "<b>"}, "the link's tab must be one of watch, lab, compare, sweep, learn, traces"),
         ({"strategy": "x"}, "the link's strategy must be one of flash_verify,"),
         ({"run": "a" * 65}, "the link's run is longer than 64 characters"),
         ({"prompt": "a" * 4001}, "the link's prompt has 4001 characters; at most 4000"),

@@ -28,7 +28,7 @@ def test_the_head_says_what_the_run_is(message):
     assert (message["n"], message["p0"], message["window"]) == (4, 1, 2)
     assert (message["eps"], message["gamma"]) == (0.9, 0.8)
     assert message["summary"][0] == "4 tokens in 3 steps, 5 passes"
-    assert message["settings"] == "flash-verify · ε 0.9 · γ 0.8 · βₘ 2 · βₜ 1"
+    assert message["settings"] == "flash-verify · ε 0.9 · γ 0.8 · by confidence · βₘ 2 · βₜ 1"
     assert names(message, message["prompt"]) == ["^"]
 
 

@@ -36,6 +36,7 @@ RULES = {
     "flash_dllm/sweep.py": {"flash_dllm", "tqdm"},
     "flash_dllm/evaluation/sweep_file.py": {"flash_dllm", "yaml"},
     "flash_dllm/evaluation/study.py": {"flash_dllm", "optuna", "sqlalchemy"},
+    "flash_dllm/evaluation/study_table.py": {"flash_dllm", "optuna", "sqlalchemy"},
     "flash_dllm/evaluation/workers.py": {"ray", "torch"},
     "flash_dllm/harness.py": {"flash_dllm", "lm_eval"},
     "flash_dllm/evaluation/harness_model.py": {"flash_dllm", "lm_eval", "tqdm"},
@@ -53,6 +54,8 @@ RULES = {
     "app/player.py": {"app", "gradio"},
     "app/figures": {"app", "flash_dllm", "plotly", "pandas"},
     "app/film.py": {"app", "flash_dllm", "PIL"},
+    # tables of trials are pandas', studies are Optuna's
+    "app/sweeps.py": {"app", "flash_dllm", "optuna", "pandas"},
     "app/theme.py": {"flash_dllm", "plotly"},
     "app": {"app", "flash_dllm", "plotly"},
     "app.py": {"app"},

@@ -20,7 +20,8 @@ from app.traces_view import traces_board
 from app.words import LANGUAGES
 
 TABS = [
-    ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Learn", "learn"),
+    ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Sweep", "sweep"),
+    ("Learn", "learn"),
 ]  # fmt: skip
 MAKERS = {
     "html": (offline.write_player, "Player, one HTML file"),

@@ -11,19 +11,10 @@ from app.controls import MAIN, Control, controls, raw_of
 from app.player import text_line, trace_player
 from app.runs import Runs, values_of
 from app.tabs.cost import CostPanel
+from app.tabs.model_panel import ModelPanel, labelled, starts
 from app.tabs.shared import QUIET
 from app.tabs.watch_events import RECORDED, WatchEvents, hint
-from flash_dllm.caches import CACHES
 from flash_dllm.strategies import STRATEGIES
-
-LABELS = {
-    "flash_verify": "Flash-Verify: draft, check, keep",
-    "chain": "Chain: left to right, for as long as it holds",
-    "confidence": "Confidence only, no check",
-    "greedy": "Greedy, one token a step",
-    "flash": "Flash-Cache: re-read a few",
-    "none": "None: read everything",
-}
 
 
 class Watch:
@@ -77,6 +68,11 @@ class Watch:
         self.status = text_line(RECORDED, "fd-status")
         kind = presets.EMBEDDED, self.start["strategy"], self.start["cache"]
         self.cost = text_line(self.runs.estimate(*kind, self.start["gen_length"]), "fd-cost")
+        self.begin = gr.Dropdown(
+            starts(self.runs, presets.EMBEDDED), value=None, label="start from a decoder",
+            filterable=False, elem_id="fd-begin",
+        )  # fmt: skip
+        self.about = text_line("", "fd-about")
         self._choice("strategy", list(STRATEGIES))
         for name in MAIN[:2]:
             self._knob(self.controls[name])
@@ -86,15 +82,12 @@ class Watch:
                 for name in pair:
                     self._knob(self.controls[name])
         with gr.Accordion("Advanced", open=False, elem_id="fd-advanced"):
-            self.model = gr.Dropdown(
-                list(presets.MODELS), value=presets.EMBEDDED, label="model", filterable=False
-            )
-            # the page's models are bidirectional: a cache for others could only be refused
-            fitting = [name for name, kind in CACHES.items() if "bidirectional" in kind.fits]
-            self._choice("cache", fitting)
+            self._choice("cache", self.runs.models.caches(presets.EMBEDDED))
             for name, control in self.controls.items():
                 if name not in MAIN:
                     self._knob(control)
+        self.panel = ModelPanel(self.runs)
+        self.model, self.knobs["raw"] = self.panel.model, self.panel.raw
         with gr.Row():
             self.save = gr.DownloadButton(
                 "Save trace",
@@ -108,7 +101,7 @@ class Watch:
 
     def _choice(self, name: str, choices: list[str]) -> None:
         self.knobs[name] = gr.Dropdown(
-            [(LABELS.get(choice, choice.replace("_", " ")), choice) for choice in choices],
+            labelled(choices),
             value=self.start[name],
             label=name,
             filterable=False,
@@ -164,6 +157,12 @@ class Watch:
         )
         asked = [self.model, self.knobs["strategy"], self.knobs["cache"], self.knobs["gen_length"]]
         run.then(events.estimate, asked, self.cost, api_name="estimate", **QUIET)
+        run.then(self.panel.now, self.model, self.panel.facts, api_name="model_now", **QUIET)
+        filling = [*self.knobs.values(), self.about]
+        self.begin.input(
+            events.begin, [self.model, self.begin], filling, api_name="begin", **QUIET
+        )
+        self.panel.wire(self.knobs["cache"], self.begin, filling, events.begin)
         gr.on(
             [part.change for part in asked],
             events.estimate,

@@ -9,9 +9,10 @@ from typing import Any
 
 import gradio as gr
 
-from app import presets, shelf, views
+from app import decoder_presets, presets, shelf, views
 from app.controls import controls, raw_of, value_of
 from app.link import Link, changed
+from app.models import OWN
 from app.opening import recorded
 from app.player import packed
 from app.runs import Runs, values_of
@@ -58,10 +59,19 @@ class WatchEvents:
     def show(self, name: str, status: str, step: int | None = None) -> list[Any]:
         """A kept run with its own settings; opens at a step (counted from 1) if one is given."""
         trace = self.runs.store.trace(name)
-        model = presets.TOY if trace.model.impl == "scripted" else presets.EMBEDDED
+        model = self.runs.models.of(trace.model.fingerprint, trace.model.impl)
         preset = presets.Preset("", "", trace.prompt, model)
         filled = self.filled(preset, values_of(trace))
         return [*self.shown(name, status, step=step), *filled, (name, status)]
+
+    def begin(self, model: str, key: str | None = OWN) -> list[Any]:
+        """The knobs of a preset of this model, and what it is."""
+        with told():
+            key = key or OWN
+            models = self.runs.models
+            values = decoder_presets.values(models, model, key, self.runs.defaults(model))
+            knobs = self.filled(presets.Preset("", "", "", model), values)[2:]
+            return [*knobs, packed(decoder_presets.about(models, model, key))]
 
     def changed(self, name: str, model: str, raw: Sequence[Any]) -> dict[str, Any]:
         """The controls' values, as far as they differ from what the run `name` was made with.
@@ -94,6 +104,7 @@ class WatchEvents:
 
     def follow(self, link: Link) -> list[Any]:
         """What a link asks for: its run at its step, and its settings in the controls."""
+        self.runs.models.check(link.model)
         name = self._left(link) or self._linked(link)
         if name is None:
             values = {**self.runs.defaults(link.model), **link.settings}

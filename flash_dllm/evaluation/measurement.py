@@ -32,7 +32,10 @@ PACKAGES = ("torch", "triton", "transformers", "tokenizers", "safetensors", "num
 
 @dataclass(frozen=True)
 class Decoded:
-    """One item's answer and what it took; the numbers are those of `DecodeTrace`."""
+    """One item's answer and what it took; the numbers are those of `DecodeTrace`.
+
+    token_ids  all `gen_length` of them, end tokens behind the first one
+    """
 
     domain: str
     specification: str
@@ -44,6 +47,7 @@ class Decoded:
     verified: int
     guide_passes: int = 0
     guide_rows: int = 0
+    token_ids: tuple[int, ...] = ()
 
 
 @dataclass
@@ -241,6 +245,7 @@ def decode_items(
                 trace.verified,
                 trace.guide_passes,
                 trace.guide_rows,
+                trace.token_ids,
             )
         )
     return Run(tuple(decoded), spread, seconds)

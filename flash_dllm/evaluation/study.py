@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 COORDINATOR, DESCRIPTION = "coordinator", "sweep"
 # what may differ when a sweep is gone on with: how far it goes, how it draws, where files are
 MAY_CHANGE = ("sampler", "trials", "seed", "data", "device", "allow_unsandboxed")
+# keys that older studies do not have, and what they meant then
+LATER_KEYS: dict[str, Any] = {"prompts": [], "quantize": "none"}
 # another coordinator that was seen within so many seconds is taken for alive
 FRESH_SECONDS = 60.0
 BEAT_SECONDS = 10.0
@@ -66,7 +68,9 @@ def open_study(sweep: SweepFile) -> Study:
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             study.set_metric_names(list(sweep.objectives))
     elif differing := [
-        key for key in described if key not in MAY_CHANGE and known.get(key) != described[key]
+        key
+        for key in described
+        if key not in MAY_CHANGE and known.get(key, LATER_KEYS.get(key)) != described[key]
     ]:
         raise ValueError(
             f"study {sweep.study} was started with another {', '.join(differing)}; give this sweep "
@@ -94,6 +98,9 @@ def run_study(
     on_trial: Callable[[], object] = lambda: None,
 ) -> None:
     """Run what is missing of a sweep.
+
+    on_start  called with (trials there, trials in all)
+    on_trial  called after each trial; what it raises ends the sweep
 
     Interrupted, it gives running trials back to the study as waiting ones.
     Raises ValueError if another process runs the same study, RuntimeError if trials failed.

@@ -9,6 +9,7 @@
     model: assets/tiny            # default: the embedded model
     tasks: [word, algebra]
     limit: 64                     # items a task
+    prompts: [Tell a story.]      # prompts of your own, beside the tasks or instead of them
     batch: 32
     fixed: {strategy: flash_verify, cache: flash}
     search:
@@ -33,8 +34,10 @@ from flash_dllm.settings import knobs_of
 from flash_dllm.strategies import STRATEGIES
 
 SAMPLERS = ("grid", "random", "tpe", "nsga2")
+# what a prompt of one's own has no answer for
+NEEDS_TASKS = ("accuracy",)
 METRICS = (
-    "accuracy", "tokens_per_step", "tokens_per_pass", "rows_per_token", "seconds",
+    "accuracy", "agreement", "tokens_per_step", "tokens_per_pass", "rows_per_token", "seconds",
     "tokens_per_second",
 )  # fmt: skip
 DIRECTIONS = ("maximize", "minimize")
@@ -58,14 +61,16 @@ class SweepFile:
     device: str = "auto"
     dtype: str = "auto"
     impl: str = "auto"
+    quantize: str = "none"
     data: str | None = None
     allow_unsandboxed: bool = False
     fixed: dict[str, Any] = field(default_factory=dict)
+    prompts: tuple[str, ...] = ()
 
     @property
     def address(self) -> str:
         """The storage as it may be shown: without a password."""
-        return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:***@", self.storage)
+        return shown_address(self.storage)
 
     def combinations(self) -> list[dict[str, Any]]:
         """All points of a grid, the last knob changing fastest."""
@@ -79,6 +84,15 @@ class SweepFile:
             return len(self.combinations())
         assert self.trials is not None, "checked when the file was read"
         return self.trials
+
+
+def shown_address(storage: str) -> str:
+    """A storage's address without its password.
+
+    >>> shown_address("postgresql://me:secret@host/sweeps")
+    'postgresql://me:***@host/sweeps'
+    """
+    return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:***@", storage)
 
 
 def read_sweep(path: Path) -> SweepFile:
@@ -99,12 +113,37 @@ def read_sweep(path: Path) -> SweepFile:
         )
     content.setdefault("study", path.stem)
     content.setdefault("storage", f"sqlite:///{path.resolve().with_suffix('.db')}")
-    content.setdefault("objectives", {"accuracy": "maximize", "tokens_per_pass": "maximize"})
-    content.setdefault("tasks", ["word"])
+    try:
+        return checked(content)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def checked(content: dict[str, Any]) -> SweepFile:
+    """The sweep that a file's keys say, `study` and `storage` among them. Raises ValueError."""
+    content = dict(content)
+    content.setdefault("prompts", [])
+    content.setdefault("tasks", [] if content["prompts"] else ["word"])
+    quality = "accuracy" if content["tasks"] else "agreement"
+    content.setdefault("objectives", {quality: "maximize", "tokens_per_pass": "maximize"})
     problem = _problem(content)
     if problem is not None:
-        raise ValueError(f"{path}: {problem}")
-    return SweepFile(**{**content, "tasks": tuple(content["tasks"])})
+        raise ValueError(problem)
+    lists = {key: tuple(content[key]) for key in ("tasks", "prompts")}
+    return SweepFile(**{**content, **lists})
+
+
+def as_yaml(sweep: SweepFile) -> str:
+    """The file that describes a sweep, without the place of its storage."""
+    import yaml
+
+    content = {
+        item.name: getattr(sweep, item.name)
+        for item in fields(SweepFile)
+        if item.name != "storage" and getattr(sweep, item.name) != item.default
+    }
+    content = {key: list(v) if isinstance(v, tuple) else v for key, v in content.items() if v}
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
 
 
 def _problem(content: dict[str, Any]) -> str | None:
@@ -119,8 +158,14 @@ def _problem(content: dict[str, Any]) -> str | None:
         return f"objectives must be among {', '.join(METRICS)}, got {objectives!r}"
     if not set(objectives.values()) <= set(DIRECTIONS):
         return f"objectives must each be maximize or minimize, got {objectives!r}"
-    if not isinstance(tasks, list) or not tasks or not set(tasks) <= set(TASKS):
+    prompts = content["prompts"]
+    if not isinstance(prompts, list) or not all(isinstance(p, str) and p.strip() for p in prompts):
+        return f"prompts must be a list of texts, got {prompts!r}"
+    is_listed = isinstance(tasks, list) and set(tasks) <= set(TASKS)
+    if not is_listed or not (tasks or prompts):
         return f"tasks must be a list among {', '.join(TASKS)}, got {tasks!r}"
+    if not tasks and (unknown := [name for name in NEEDS_TASKS if name in objectives]):
+        return f"objectives: {unknown[0]} needs tasks; prompts alone have agreement"
     if content.get("limit") is not None and not _is_count(content["limit"]):
         return f"limit must be a whole number from 1 on, got {content['limit']!r}"
     if not _is_count(content.get("batch", 1)):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flash_dllm.files import read_json
-from flash_dllm.models.presets import PRESETS, preset_of
+from flash_dllm.models.presets import PRESETS, ModelPreset, preset_of, presets_for
 
 if TYPE_CHECKING:
     from flash_dllm.engine import ModelEngine
@@ -244,6 +244,22 @@ def locate(
     raise FileNotFoundError(
         f"the path {path} is not a folder; give one with a checkpoint, or a hub name (owner/model)"
     )
+
+
+def is_source(name: str) -> bool:
+    """Whether this is a folder here, or reads as a hub name (no network is asked)."""
+    from flash_dllm.models import hub
+
+    return Path(name).is_dir() or hub.is_hub_name(name)
+
+
+def presets_of(folder: Path) -> dict[str, ModelPreset]:
+    """All settings that a checkpoint can start from by name, its own preset.json apart; {} for a
+    folder that can't be loaded anyway."""
+    config_path = folder / "config.json"
+    config = read_json(config_path) if config_path.is_file() else {}
+    family = _family_name(config)
+    return presets_for(family, config.get("block_size") is not None) if family in PRESETS else {}
 
 
 def leave_one_core() -> None:

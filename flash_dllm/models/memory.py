@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -93,6 +95,39 @@ def free_bytes(device: torch.device) -> int | None:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return None
+
+
+def held(engine: Any) -> int:
+    """Bytes that a loaded engine holds: its weights, and the cache kept for the next session."""
+    cache = engine.kept_cache
+    parts = [engine.model.weights] if cache is None else [engine.model.weights, cache]
+    # views of one storage count once
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes()
+                for part in parts for t in _tensors(part)}  # fmt: skip
+    return sum(storages.values())
+
+
+def give_back() -> None:
+    """Give memory that no tensor uses any more to the system."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _tensors(part: object) -> Iterable[torch.Tensor]:
+    """All tensors inside dataclasses, lists and plain objects with tensors as attributes."""
+    if isinstance(part, torch.Tensor):
+        # a quantised tensor is a wrapper around plain ones
+        inner = [getattr(part, name, None) for name in getattr(part, "tensor_data_names", ())]
+        plain = [tensor for tensor in inner if isinstance(tensor, torch.Tensor)]
+        yield from plain or [part]
+    elif isinstance(part, (list, tuple)):
+        for one in part:
+            yield from _tensors(one)
+    elif is_dataclass(part) or hasattr(part, "__dict__"):
+        for one in vars(part).values():
+            if isinstance(one, (torch.Tensor, list, tuple)) or is_dataclass(one):
+                yield from _tensors(one)
 
 
 def count(number: int) -> str:

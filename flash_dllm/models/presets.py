@@ -126,16 +126,29 @@ PRESETS: dict[str, dict[str, ModelPreset]] = {
 }  # fmt: skip
 
 
-def preset_of(family: str, name: str | None, has_blocks: bool) -> ModelPreset:
-    """A family's preset or a peer's settings by name; None: the family's first one.
-
-    Raises ValueError naming the known ones. Peers are for bidirectional attention.
+def presets_for(family: str, has_blocks: bool) -> dict[str, ModelPreset]:
+    """A family's presets, then the peers' settings (they are for bidirectional attention).
 
     has_blocks  whether this checkpoint is block-causal (a2d-qwen3 comes in both kinds)
     """
     known = PRESETS[family]
     is_causal = has_blocks or next(iter(known.values())).settings["cache"]["name"] == "block"
     peers = {} if is_causal else PEERS
+    return known | {
+        name: ModelPreset(peer.settings, f"{peer.paper}, {peer.source}", peer.reading)
+        for name, peer in peers.items()
+        if name not in known
+    }
+
+
+def preset_of(family: str, name: str | None, has_blocks: bool) -> ModelPreset:
+    """A family's preset or a peer's settings by name; None: the family's first one.
+
+    Raises ValueError naming the known ones.
+
+    has_blocks  as in `presets_for`
+    """
+    known = presets_for(family, has_blocks)
     if name is None:
         first = next(iter(known.values()))
         if has_blocks and first.settings["cache"]["name"] == "flash":
@@ -143,7 +156,4 @@ def preset_of(family: str, name: str | None, has_blocks: bool) -> ModelPreset:
         return first
     if name in known:
         return known[name]
-    if name in peers:
-        peer = peers[name]
-        return ModelPreset(peer.settings, f"{peer.paper}, {peer.source}", peer.reading)
-    raise ValueError(f"preset must be one of {', '.join({**known, **peers})}, got {name!r}")
+    raise ValueError(f"preset must be one of {', '.join(known)}, got {name!r}")

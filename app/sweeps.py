@@ -1,0 +1,356 @@
+"""The studies of this server: the bundled one, those made here, and any other that is opened.
+
+A sweep is `flash_dllm.sweep`'s own: its studies, its trials; only the engine is the page's. It runs
+as long as somebody watches it: whoever stops watching pauses it. Knows no gradio.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from app.models import NOT_HERE
+from app.presets import ASSETS, EMBEDDED, TOY
+from app.runs import Runs
+from app.sentences import counted
+from app.store import RunError
+from flash_dllm.evaluation.study_table import (
+    CANCELLED,
+    StudyTable,
+    load_study,
+    read_csv,
+    studies_in,
+)
+from flash_dllm.evaluation.sweep_file import SweepFile, as_yaml, read_sweep, shown_address
+from flash_dllm.evaluation.trial import Bench, sweep_items
+from flash_dllm.evaluation.workers import Here
+
+log = logging.getLogger(__name__)
+BUNDLED = ASSETS / "sweeps"
+EVERY = 0.3  # seconds between two looks at a sweep that runs
+
+
+class Stopped(BaseException):
+    """Ends a trial in the middle; no Exception, because a trial that fails is another thing."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study is: its storage's address and its name there; bundled ones have no storage."""
+
+    name: str
+    storage: str = ""
+
+
+@dataclass
+class SweepJob:
+    """A sweep that was started; `stop` pauses it within a step.
+
+    state  waiting, loading, running, then finished, paused or failed
+    steps  steps of items since the present point began
+    """
+
+    sweep: SweepFile
+    model: str
+    stop: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)
+    state: str = "waiting"
+    done: int = 0
+    total: int = 0
+    steps: int = 0
+    said: str = ""
+    error: str = ""
+    seconds: list[float] = field(default_factory=list)
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.sweep.study, self.sweep.storage)
+
+
+class Sweeps:
+    """Studies and the sweep that runs; one at a time on a server, others wait."""
+
+    def __init__(self, runs: Runs) -> None:
+        self.runs = runs
+        self._storage = ""
+        self._jobs: dict[str, SweepJob] = {}
+        self._numbers = itertools.count(1)
+        self._one_at_a_time = threading.Lock()
+
+    @property
+    def storage(self) -> str:
+        """The address of this page's own studies; a temporary file unless `keep_in` was called."""
+        if not self._storage:
+            folder = Path(tempfile.mkdtemp(prefix="flash-dllm-sweeps-"))
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._storage = f"sqlite:///{folder / 'sweeps.db'}"
+        return self._storage
+
+    def keep_in(self, path: Path) -> None:
+        """Keep this page's studies in a SQLite file, made with the first of them. Raises OSError
+        if it can't be there."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise PermissionError(f"{path} can't be written")
+        self._storage = f"sqlite:///{path.resolve()}"
+
+    # --- what there is
+
+    def bundled(self) -> list[Place]:
+        """The studies that ship with the page."""
+        tables = sorted(BUNDLED.glob("*.csv"))
+        return [Place(path.stem) for path in tables if path.with_suffix(".yaml").is_file()]
+
+    def label(self, place: Place) -> str:
+        """A study as the page names it."""
+        if place.storage:
+            return place.name
+        return f"{read_sweep(BUNDLED / f'{place.name}.yaml').study} (recorded)"
+
+    def mine(self) -> list[Place]:
+        """The studies of this page's own storage, the newest first."""
+        if not self._storage:
+            return []
+        try:
+            return [Place(name, self.storage) for name in studies_in(self.storage)]
+        except ValueError:
+            return []  # nothing was put there yet
+
+    def at(self, storage: str) -> list[Place]:
+        """The studies at an address, or in a file. Raises RunError."""
+        if not self.runs.models.is_open:
+            raise RunError(NOT_HERE)
+        return self._at(storage.strip())
+
+    def uploaded(self, path: str) -> list[Place]:
+        """The studies of a file that a visitor brought. Raises RunError."""
+        return self._at(path)
+
+    def _at(self, storage: str) -> list[Place]:
+        if not storage:
+            raise RunError("Type a storage's address, like sqlite:////home/me/sweep.db.")
+        if "://" not in storage:
+            storage = f"sqlite:///{Path(storage).resolve()}"
+        try:
+            names = studies_in(storage)
+        except ValueError as error:
+            raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+        if not names:
+            raise RunError(f"There is no study in {shown_address(storage)} yet.")
+        return [Place(name, storage) for name in names]
+
+    def table(self, place: Place) -> StudyTable:
+        """A study as rows. Raises RunError."""
+        try:
+            if place.storage:
+                return load_study(place.storage, place.name)
+            if place not in self.bundled():
+                raise ValueError(f"there is no bundled study named {place.name}")
+            path = BUNDLED / f"{place.name}.yaml"
+            return read_csv(path.with_suffix(".csv"), read_sweep(path))
+        except (ValueError, OSError) as error:
+            raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+
+    def write(self, place: Place, path: Path) -> None:
+        """A study as .csv or .parquet, as `flash_dllm.sweep --export` writes it, or as .yaml.
+        Raises RunError."""
+        table = self.table(place)
+        if path.suffix == ".yaml":
+            if table.sweep is None:
+                raise RunError("This study does not say how it was made, so it has no file.")
+            path.write_text(as_yaml(table.sweep), encoding="utf-8")
+            return
+        if not place.storage and path.suffix == ".csv":
+            shutil.copyfile(BUNDLED / f"{place.name}.csv", path)
+            return
+        import optuna
+
+        from flash_dllm.sweep import export, export_table
+
+        try:
+            if place.storage:
+                export(optuna.load_study(study_name=place.name, storage=place.storage), path)
+            else:
+                import pandas
+
+                # digits, one an item, and no number
+                kinds = {"user_attrs_correct": str}
+                read = pandas.read_csv(BUNDLED / f"{place.name}.csv", dtype=kinds)
+                export_table(read, path)
+        except ImportError as error:
+            raise RunError(f"{error}.") from error
+
+    # --- a sweep that runs
+
+    def start(self, sweep: SweepFile, model: str = EMBEDDED) -> str:
+        """Begin a sweep, or go on with it; the number to watch it by. Raises RunError."""
+        if model == TOY:
+            raise RunError("The toy example answers from a table; choose a model for a sweep.")
+        self.runs.models.check(model)
+        for job in self._jobs.values():
+            if job.place == Place(sweep.study, sweep.storage) and not job.ended.is_set():
+                raise RunError("This sweep is running already; pause it first.")
+        job = SweepJob(sweep, model)
+        number = str(next(self._numbers))
+        self._jobs[number] = job
+        threading.Thread(target=self._work, args=(job,), daemon=True).start()
+        return number
+
+    def resume(self, place: Place) -> str:
+        """Go on with a study that was paused. Raises RunError."""
+        table = self.table(place)
+        if not place.storage or table.sweep is None:
+            raise RunError("Only a sweep that was started on this page can go on here.")
+        sweep = replace(table.sweep, storage=place.storage)
+        model = self.runs.models.named(sweep.model, sweep.dtype, sweep.quantize)
+        return self.start(sweep, model)
+
+    def job(self, number: str) -> SweepJob:
+        """A sweep that was started."""
+        return self._jobs[number]
+
+    def is_running(self, number: str) -> bool:
+        """Whether a sweep of that number runs, or waits for its turn."""
+        job = self._jobs.get(number)
+        return job is not None and not job.ended.is_set()
+
+    def pause(self, number: str) -> bool:
+        """End a sweep within a step, so that it can go on later; whether one ran."""
+        job = self._jobs.get(number)
+        if job is None or job.ended.is_set():
+            return False
+        job.stop.set()
+        job.ended.wait(5.0)
+        return True
+
+    def cancel(self, number: str, place: Place) -> None:
+        """End a sweep for good; what was measured stays. Raises RunError."""
+        self.pause(number)
+        if not place.storage:
+            raise RunError("The bundled study is not running, so there is nothing to cancel.")
+        import optuna
+
+        try:
+            study = optuna.load_study(study_name=place.name, storage=place.storage)
+        except KeyError:
+            return  # it had not begun
+        study.set_user_attr(CANCELLED, True)
+
+    def watch(self, number: str) -> Iterator[SweepJob]:
+        """The sweep again and again while it runs, at last when it has ended; dropped before, it
+        is paused. Raises RunError."""
+        job = self._jobs.get(number)
+        if job is None:
+            raise RunError("This sweep is no longer known; press Resume.")
+        try:
+            while not job.ended.wait(EVERY):
+                yield job
+            yield job
+        finally:
+            job.stop.set()
+            if job.ended.wait(5.0):
+                self._jobs.pop(number, None)
+
+    def _work(self, job: SweepJob) -> None:
+        """The sweep's own thread: `run_study` with the page's engine."""
+        try:
+            while not self._one_at_a_time.acquire(timeout=EVERY):
+                if job.stop.is_set():
+                    raise Stopped
+            try:
+                self._run(job)
+            finally:
+                self._one_at_a_time.release()
+            job.state = "finished"
+        except Stopped:
+            job.state = "paused"
+        except (RunError, ValueError, OSError, RuntimeError, ImportError) as error:
+            job.state, job.error = "failed", f"{str(error).rstrip('.')}."
+        except Exception as error:
+            log.exception("the sweep %s failed", job.sweep.study)
+            job.state, job.error = "failed", f"The sweep ended: {error}."
+        finally:
+            job.ended.set()
+
+    def _run(self, job: SweepJob) -> None:
+        from flash_dllm.evaluation.study import open_study, run_study
+
+        job.state = "loading"
+        engine = self.runs.models.engine(job.model, lambda words: setattr(job, "said", words))
+        sweep = job.sweep
+        items = sweep_items(sweep.tasks, sweep.prompts, sweep.limit, sweep.data)
+        bench = Bench.of(engine, items)
+        study = open_study(sweep)
+        study.set_user_attr(CANCELLED, False)
+        job.state, job.begun = "running", time.monotonic()
+        turns = self.runs.models.turns
+
+        def on_step() -> None:
+            job.steps += 1
+            if job.stop.is_set():
+                raise Stopped
+            turns.give_way()
+
+        def measure(_: SweepFile, knobs: dict[str, Any]) -> dict[str, Any]:
+            if job.stop.is_set():
+                raise Stopped
+            job.steps, job.begun = 0, time.monotonic()
+            with turns.held(engine):
+                return bench.measure(sweep, knobs, on_step)
+
+        def on_start(done: int, total: int) -> None:
+            job.done, job.total = done, total
+
+        def on_trial() -> None:
+            job.done += 1
+            job.seconds.append(time.monotonic() - job.begun)
+
+        run_study(sweep, study, Here(measure), on_start, on_trial)
+
+
+def progress(job: SweepJob) -> str:
+    """The status line of a sweep."""
+    if job.state == "waiting":
+        return "Another sweep is running on this server; this one is next."
+    if job.state == "loading":
+        return job.said or "loading model"
+    points = f"{job.done} of {counted(job.total, 'point')}"
+    if job.state == "running":
+        now = time.monotonic() - job.begun
+        line = f"{points} measured; this one: {counted(job.steps, 'step')}, {now:.0f} s"
+        if job.seconds:
+            # the first point may carry the one-token answers of all
+            later = job.seconds[1:] or job.seconds
+            left = (job.total - job.done) * sum(later) / len(later) - now
+            line += f"; about {in_minutes(max(1.0, left))} left"
+        return line
+    if job.state == "paused":
+        return f"Paused: {points} measured. Resume goes on from here."
+    if job.state == "failed":
+        return f"{points} measured, then: {job.error}"
+    return f"Finished: {points} measured."
+
+
+def in_minutes(seconds: float) -> str:
+    """A duration in words.
+
+    >>> in_minutes(42.3), in_minutes(150), in_minutes(7500)
+    ('42 s', '2 min 30 s', '2 h 5 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

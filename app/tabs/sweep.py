@@ -1,0 +1,435 @@
+"""The Sweep tab: a study in pictures, a new sweep, and any point's run in Watch."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from app.controls import controls
+from app.player import board_view, packed, text_line
+from app.runs import Runs, flat
+from app.store import RunError
+from app.sweep_form import QUALITIES, SEARCH, planned, read_lines
+from app.sweep_view import View, knob_text, sweep_board
+from app.sweeps import Place, Sweeps, progress
+from app.tabs.shared import QUIET, told, visitor
+from app.tabs.watch import Watch
+from flash_dllm.caches import CACHES
+from flash_dllm.evaluation.study_table import StudyTable
+from flash_dllm.evaluation.sweep_file import SAMPLERS
+from flash_dllm.evaluation.tasks import OWN_TASKS
+from flash_dllm.evaluation.trial import sweep_items
+from flash_dllm.strategies import STRATEGIES
+
+HINT = "A recorded study. Click a point, or start a sweep of your own below."
+ADD = "add a knob …"
+# the file is ready when the new address has reached the button
+PRESS = "() => setTimeout(() => document.querySelector('#fd-sweep-made').click(), 60)"
+
+
+class Sweep:
+    """Filled when it is opened; a sweep runs as long as the page is open."""
+
+    def __init__(self, runs: Runs, sweeps: Sweeps) -> None:
+        self.runs, self.sweeps = runs, sweeps
+        # number of a sweep that runs → what its page shows now, which may be another study
+        self._looks: dict[str, tuple[Place, View]] = {}
+        with gr.Tab("Sweep", id="sweep") as self.tab, gr.Row(elem_classes="fd-page"):
+            with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
+                self._side()
+            with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
+                self.board = board_view("fd-sweep-board")
+                self.place = gr.State(Place(""))
+                self.view = gr.State(View())
+                self.known = gr.State([])
+                self.job = gr.State("")
+                self.wanted = gr.State(None)
+
+    def _side(self) -> None:
+        self.study = gr.Dropdown([], label="study", filterable=False, elem_id="fd-study")
+        with gr.Row():
+            self.files = {
+                kind: gr.Button(label, elem_id=f"fd-sweep-{kind}", size="sm", min_width=60)
+                for kind, label in (("csv", "CSV"), ("parquet", "Parquet"), ("yaml", "YAML"))
+            }
+        self.status = text_line("", "fd-sweep-status")
+        with gr.Row():
+            self.pause = gr.Button("Pause", elem_id="fd-sweep-pause", min_width=70)
+            self.resume = gr.Button("Resume", elem_id="fd-sweep-resume", min_width=70)
+            self.cancel = gr.Button("Cancel", elem_id="fd-sweep-cancel", min_width=70)
+        with gr.Accordion("New sweep", open=False, elem_id="fd-sweep-new"):
+            self.search = gr.Textbox(
+                SEARCH, label="try these", lines=3, max_lines=8, elem_id="fd-sweep-search",
+                info="one knob a line: “gamma: 0.5, 0.6”, or “gamma: 0.5 to 0.9” for random",
+            )  # fmt: skip
+            names = ["strategy", "cache", *controls()]
+            self.add = gr.Dropdown(
+                [ADD, *names], value=ADD, show_label=False, container=False, filterable=True,
+                elem_id="fd-sweep-add",
+            )  # fmt: skip
+            self.tasks = gr.CheckboxGroup(
+                list(OWN_TASKS), value=["word"], label="tasks", elem_id="fd-sweep-tasks"
+            )
+            self.limit = gr.Number(
+                8, label="items a task", precision=0, elem_id="fd-sweep-limit"
+            )
+            self.quality = gr.Dropdown(
+                [(label, key) for key, label in QUALITIES.items()], value="accuracy",
+                label="how good", filterable=False, elem_id="fd-sweep-quality",
+            )  # fmt: skip
+            self.start = gr.Button("Start", variant="primary", elem_id="fd-sweep-start")
+            with gr.Accordion("Prompts, fixed knobs, sampler", open=False):
+                self.prompts = gr.Textbox(
+                    "", label="own prompts", lines=2, max_lines=8, elem_id="fd-sweep-prompts",
+                    info="one a line; judged by agreement with one token a step",
+                )  # fmt: skip
+                self.fixed = gr.Textbox(
+                    "", label="the same everywhere", lines=2, max_lines=8, elem_id="fd-sweep-fixed",
+                    info="like “temperature: 0.5”; else the model's preset",
+                )  # fmt: skip
+                with gr.Row():
+                    self.sampler = gr.Dropdown(
+                        list(SAMPLERS), value="grid", label="sampler", filterable=False,
+                        min_width=90, elem_id="fd-sweep-sampler",
+                    )  # fmt: skip
+                    self.trials = gr.Number(
+                        20, label="points", precision=0, min_width=70, elem_id="fd-sweep-trials"
+                    )
+                    self.seed = gr.Number(
+                        0, label="seed", precision=0, min_width=60, elem_id="fd-sweep-seed"
+                    )
+        with gr.Accordion("Open another study", open=False):
+            self.address = gr.Textbox(
+                "", label="address", max_lines=1, elem_id="fd-sweep-address",
+                placeholder="sqlite:////home/me/sweep.db",
+            )  # fmt: skip
+            self.open = gr.Button("Open", elem_id="fd-sweep-open", size="sm")
+            self.file = gr.File(
+                label="Drop a study's .db file here", file_types=[".db"], type="filepath",
+                height=120, elem_id="fd-sweep-drop",
+            )  # fmt: skip
+        self.made = gr.DownloadButton("file", elem_id="fd-sweep-made", elem_classes="fd-out")
+
+    def wire(self, run_id: gr.State, watch: Watch, tabs: gr.Tabs) -> None:
+        self.watch = watch
+        shown = [self.study, self.known, self.place, self.view, self.board, self.status]
+        asked = [self.job, self.known, self.place, self.view]
+        self.tab.select(self._open, asked, shown, api_name="sweep_tab", **QUIET)
+        self.study.input(
+            self._choose, [self.study, *asked], shown, api_name="sweep_study", **QUIET
+        )
+        self.open.click(
+            self._address, [self.address, *asked], shown, api_name="sweep_open", **QUIET
+        )
+        self.file.upload(self._upload, [self.file, *asked], shown, api_name="sweep_load", **QUIET)
+        self.board.act(
+            self._act, asked, [self.view, self.board, self.wanted], api_name="sweep_act",
+            trigger_mode="multiple", **QUIET,
+        )  # fmt: skip
+        self.add.input(
+            self._add, [self.add, self.search], [self.add, self.search], api_name="sweep_add",
+            **QUIET,
+        )  # fmt: skip
+        form = [
+            watch.model, self.search, self.fixed, self.tasks, self.prompts, self.limit,
+            self.sampler, self.trials, self.seed, self.quality,
+        ]  # fmt: skip
+        started = [self.job, *shown]
+        for name, button, begin, inputs in (
+            ("start", self.start, self._start, [*asked, *form]),
+            ("resume", self.resume, self._resume, asked),
+        ):
+            button.click(begin, inputs, started, api_name=f"sweep_{name}", **QUIET).success(
+                self._follow, self.job, [self.board, self.status], api_name=f"sweep_run_{name}",
+                trigger_mode="multiple", concurrency_limit=None, **QUIET,
+            )  # fmt: skip
+        self.pause.click(self._pause, self.job, self.status, api_name="sweep_pause", **QUIET)
+        self.cancel.click(
+            self._cancel, asked, [self.board, self.status], api_name="sweep_cancel", **QUIET
+        )
+        for kind, button in self.files.items():
+            button.click(
+                self._make(kind), self.place, [self.made, self.status],
+                api_name=f"sweep_{kind}", **QUIET,
+            ).success(None, None, None, js=PRESS, api_visibility="private")  # fmt: skip
+        self.wanted.change(
+            self._run,
+            [self.wanted, self.place],
+            [*watch.filled(run_id), tabs, self.status],
+            api_name="sweep_watch",
+            concurrency_limit=None,  # the runs' own line (app/turns.py)
+            **QUIET,
+        )
+
+    # --- which study
+
+    def _places(self, known: list[Place]) -> list[Place]:
+        """What this visitor may choose: own ones, on an open page all of the server's, bundled."""
+        there = self.sweeps.mine() if self.runs.models.is_open else []
+        return list(dict.fromkeys([*known, *there, *self.sweeps.bundled()]))
+
+    def _shown(
+        self, number: str, known: list[Place], place: Place, view: View, words: str = ""
+    ) -> list[Any]:
+        places = self._places(known)
+        if not places:
+            raise RunError("There is no study yet; start a sweep, or open a storage.")
+        if place not in places:
+            place, view = places[-1], View()
+        table = self.sweeps.table(place)
+        if number:
+            self._looks[number] = place, view
+        options = [(self.sweeps.label(place), str(k)) for k, place in enumerate(places)]
+        chosen = gr.update(choices=options, value=str(places.index(place)))
+        board = self._board(table, view)
+        return [chosen, places, place, view, board, packed(words or _said(table, place))]
+
+    def _board(self, table: StudyTable, view: View) -> str:
+        return sweep_board(table, view, self._prompts(table) if view.trial is not None else ())
+
+    def _prompts(self, table: StudyTable) -> list[str]:
+        """The prompts of a study's items; none where it does not say which."""
+        sweep = table.sweep
+        if sweep is None:
+            return []
+        try:
+            items = sweep_items(sweep.tasks, sweep.prompts, sweep.limit, sweep.data)
+        except (ValueError, OSError, ImportError):
+            return []  # a public set that is not here
+        return [item.prompt for item in items]
+
+    def _open(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
+        with told():
+            if number in self._looks:
+                return [*[gr.skip()] * 5, gr.skip()]  # its stream fills the page
+            return self._shown("", known, place, view)
+
+    def _choose(
+        self, value: str, number: str, known: list[Place], place: Place, view: View
+    ) -> list[Any]:
+        with told():
+            number = number if number in self._looks else ""
+            return self._shown(number, known, known[int(value)], View())
+
+    def _address(
+        self, address: str, number: str, known: list[Place], place: Place, view: View
+    ) -> list[Any]:
+        with told():
+            found = self.sweeps.at(address)
+            number = number if number in self._looks else ""
+            return self._shown(number, [*found, *known], found[0], View())
+
+    def _upload(
+        self, path: str, number: str, known: list[Place], place: Place, view: View
+    ) -> list[Any]:
+        with told():
+            found = self.sweeps.uploaded(path)
+            number = number if number in self._looks else ""
+            return self._shown(number, [*found, *known], found[0], View())
+
+    def _make(self, kind: str):
+        def make(place: Place) -> tuple[str, str]:
+            with told():
+                name = "".join(c if c.isalnum() else "-" for c in place.name).strip("-") or "study"
+                path = Path(tempfile.mkdtemp(prefix="flash-dllm-")) / f"{name}.{kind}"
+                self.sweeps.write(place, path)
+                return str(path), packed(f"{path.name} is made.")
+
+        return make
+
+    # --- what the pictures send
+
+    def _act(
+        self, number: str, known: list[Place], place: Place, view: View, event: gr.EventData
+    ) -> list[Any]:
+        with told():
+            name, value = event.name, event.value
+            nothing = [gr.skip()] * 3
+            if value is None:
+                return nothing
+            table = self.sweeps.table(place)
+            if name == "item":
+                return [gr.skip(), gr.skip(), (view.trial, int(value))]
+            if name == "trial":
+                view = View(**{**vars(view), "trial": int(value)})
+                only = len(self._prompts(table)) == 1
+                wanted = (int(value), 0) if only else gr.skip()
+            else:
+                view, wanted = view.within(table).with_choice(name, str(value)), gr.skip()
+            if number in self._looks:
+                self._looks[number] = place, view
+            return [view, self._board(table, view), wanted]
+
+    def _run(self, wanted: tuple[int, int], place: Place) -> Iterator[list[Any]]:
+        """Decode an item with a point's settings, and show the run in Watch."""
+        with told():
+            if wanted is None:
+                return
+            trial, item = wanted
+            table = self.sweeps.table(place)
+            row = next(row for row in table.rows if row.number == trial)
+            prompts, sweep = self._prompts(table), table.sweep
+            if sweep is None or "settings" not in row.measured or item >= len(prompts):
+                raise RunError("This study does not say what its items are, so none can be run.")
+            model = self.runs.models.named(sweep.model, sweep.dtype, sweep.quantize)
+            values = {**self.runs.defaults(model), **flat(row.measured["settings"])}
+            # the sweep kept no runner-ups; the run in Watch shows them
+            values["alternatives"] = controls()["alternatives"].default
+            job = self.runs.prepare(prompts[item], model, values, visitor())
+            nothing = [gr.skip()] * (len(self.watch.filled(gr.State())) + 1)
+            trace = None
+            for update in self.runs.run(self.runs.enqueue(job)):
+                if update.error:
+                    raise RunError(update.error)
+                trace = update.trace
+                if trace is None:
+                    yield [*nothing, packed(f"Point {trial}, item {item + 1}: {update.status}")]
+            if trace is None or not trace.steps:
+                return
+            name = self.runs.store.keep(trace)
+            words = f"Point {trial}, item {item + 1} of the sweep. {compared(trace, row, item)}"
+            filled = self.watch.events.show(name, words)
+            yield [*filled, gr.Tabs(selected="watch"), packed(words)]
+
+    # --- a sweep that runs
+
+    def _add(self, name: str, search: str) -> tuple[str, str]:
+        line = suggestion(name)
+        if not line or f"{name}:" in search:
+            return ADD, search
+        return ADD, f"{search.rstrip()}\n{line}".lstrip()
+
+    def _start(
+        self, number: str, known: list[Place], place: Place, view: View, model: str, search: str,
+        fixed: str, tasks: list[str], prompts: str, limit: float, sampler: str, trials: float,
+        seed: float, quality: str,
+    ) -> list[Any]:  # fmt: skip
+        with told():
+            self._free(number)
+            same = read_lines(fixed, "the same everywhere")
+            if several := [name for name, values in same.items() if len(values) != 1]:
+                raise RunError(f"{several[0]} has several values; put it under “try these”.")
+            sweep = planned(
+                self.runs.models.preset(model), self.sweeps.storage,
+                read_lines(search, "try these"), {n: v[0] for n, v in same.items()}, tasks,
+                [line.strip() for line in prompts.splitlines() if line.strip()],
+                int(limit or 0), sampler, int(trials or 0), int(seed or 0), quality,
+                **self.runs.models.choice(model),
+            )  # fmt: skip
+            return self._begun(self.sweeps.start(sweep, model), known)
+
+    def _resume(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
+        with told():
+            self._free(number)
+            return self._begun(self.sweeps.resume(place), known)
+
+    def _free(self, number: str) -> None:
+        if self.sweeps.is_running(number):
+            raise RunError("A sweep of yours is running; pause or cancel it first.")
+
+    def _begun(self, number: str, known: list[Place]) -> list[Any]:
+        job = self.sweeps.job(number)
+        places = self._places([job.place, *known])
+        options = [(self.sweeps.label(place), str(k)) for k, place in enumerate(places)]
+        chosen = gr.update(choices=options, value=str(places.index(job.place)))
+        view = View()
+        self._looks[number] = job.place, view
+        return [number, chosen, places, job.place, view, gr.skip(), packed("starting")]
+
+    def _follow(self, number: str) -> Iterator[list[Any]]:
+        """The board and the status of a sweep while it runs."""
+        with told():
+            drawn: Any = None
+            try:
+                for job in self.sweeps.watch(number):
+                    place, view = self._looks.get(number, (job.place, View()))
+                    board: Any = gr.skip()
+                    now = job.done, job.state
+                    if place == job.place and drawn != now and job.state != "loading":
+                        drawn, board = now, self._drawn(job.place, view)
+                    yield [board, packed(progress(job))]
+                    if job.error:
+                        raise RunError(job.error)
+            finally:
+                self._looks.pop(number, None)
+
+    def _drawn(self, place: Place, view: View) -> Any:
+        try:
+            return self._board(self.sweeps.table(place), view)
+        except RunError:
+            return gr.skip()  # the study is not there yet
+
+    def _pause(self, number: str) -> Any:
+        with told():
+            return gr.skip() if self.sweeps.pause(number) else packed("No sweep is running.")
+
+    def _cancel(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
+        with told():
+            self.sweeps.cancel(number, place)
+            table = self.sweeps.table(place)
+            return [self._board(table, view), packed(_said(table, place))]
+
+
+def _said(table: StudyTable, place: Place) -> str:
+    """The status line of a study that nobody runs."""
+    if table.sweep is None:
+        return "Another program's study: its pictures, without runs to open."
+    if table.is_cancelled:
+        return f"Cancelled after {table.settled} of {table.sweep.total} points."
+    if not place.storage:
+        return HINT
+    if table.is_open:
+        return f"Paused: {table.settled} of {table.sweep.total} points measured. Resume goes on."
+    return "All points are measured. Click one."
+
+
+def suggestion(name: str) -> str:
+    """A line for a knob with values to begin with.
+
+    >>> suggestion("gamma"), suggestion("track_size"), suggestion("cache")
+    ('gamma: 0.6, 0.7, 0.8', 'track_size: 16, 32, 64', 'cache: flash, none')
+    """
+    if name == "strategy":
+        return f"strategy: {', '.join(list(STRATEGIES)[:3])}"
+    if name == "cache":
+        return f"cache: {', '.join(list(CACHES)[:2])}"
+    control = controls().get(name)
+    if control is None:
+        return ""
+    if control.choices:
+        return f"{name}: {', '.join(control.choices)}"
+    if control.kind == "check":
+        return f"{name}: true, false"
+    if name == "seed":
+        return "seed: 0, 1, 2"
+    usual = control.default if isinstance(control.default, (int, float)) else 16
+    is_share = control.high == 1.0 and not control.is_whole
+    if is_share and usual >= 0.5:
+        return f"{name}: 0.6, 0.7, 0.8"
+    values = [usual / 2, usual, usual * 2] if usual else [0, 1, 2]
+    if control.is_whole:
+        values = list(dict.fromkeys(int(value) for value in values))
+    low, high = control.low, control.high
+    fitting = [v for v in values if (low is None or v >= low) and (high is None or v <= high)]
+    return f"{name}: {', '.join(knob_text(value) for value in fitting)}"
+
+
+def compared(trace, row, item: int) -> str:
+    """Whether a run is what the sweep measured, in words."""
+    if row.measured.get("model") not in (None, trace.model.fingerprint):
+        return "Its model has other weights than the one that was measured."
+    found = trace.tokens, trace.passes
+    kept = [row.measured.get(key) for key in ("tokens_by_item", "passes_by_item")]
+    if not all(isinstance(values, (list, tuple)) and item < len(values) for values in kept):
+        return ""
+    before = kept[0][item], kept[1][item]
+    if found == before:
+        return f"{found[0]} tokens in {found[1]} passes, as measured."
+    return (
+        f"{found[0]} tokens in {found[1]} passes; the sweep measured {before[0]} in {before[1]} "
+        "(another machine, or a batch whose sums round otherwise)."
+    )
