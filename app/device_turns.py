@@ -15,18 +15,21 @@ Item = TypeVar("Item")
 
 
 class DeviceTurns:
-    """One device's turnstile."""
+    """One device's turnstile. Who may run at all is another thing: `app/turns.py`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting = 0
+        self._counting = threading.Lock()  # += of two threads can lose one
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """A turn of somebody with a person in front of it: the next one that is given."""
-        self._waiting += 1
+        with self._counting:
+            self._waiting += 1
         self._lock.acquire()
-        self._waiting -= 1
+        with self._counting:
+            self._waiting -= 1
         try:
             yield
         finally:

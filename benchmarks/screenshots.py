@@ -43,6 +43,8 @@ def sweep(page) -> None:
     _open(page, "Sweep", "[data-block=front] .main-svg")
     page.locator("[data-block=points] .bd-link").first.click()
     page.wait_for_selector("[data-block=point] td")
+    # the point stays chosen; heatmap and front stand above its row
+    page.evaluate("scrollTo(0, 0)")
 
 
 def learn(page) -> None:

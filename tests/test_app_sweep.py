@@ -118,6 +118,21 @@ def test_a_sweep_is_written_as_the_file_that_the_command_reads(tmp_path):
 # --- a sweep that runs
 
 
+def test_peers_are_swept_by_name(sweeps):
+    fixed = {"gen_length": 8, "window_size": 8}
+    sweep = plan(sweeps, search={"preset": ["prophet", "flash_dllm"]}, fixed=fixed, limit=1)
+    assert finish(sweeps, sweeps.start(sweep)).state == "finished"
+    rows = sweeps.table(Place(sweep.study, sweep.storage)).complete
+    strategies = {row.knobs["preset"]: row.measured["settings"]["strategy"]["name"] for row in rows}
+    assert strategies == {"prophet": "prophet", "flash_dllm": "flash_verify"}
+
+
+def test_a_password_is_in_no_sentence_about_a_storage(sweeps):
+    with pytest.raises(RunError) as error:
+        sweeps.at("postgresql+no_driver://me:secret@nowhere/sweeps")
+    assert "me:***@nowhere" in str(error.value) and "secret" not in str(error.value)
+
+
 def test_a_sweep_on_the_page_is_the_commands_own(sweeps, small_folder, tmp_path):
     sweep = plan(sweeps, quality="both")
     assert finish(sweeps, sweeps.start(sweep)).state == "finished"
@@ -126,6 +141,10 @@ def test_a_sweep_on_the_page_is_the_commands_own(sweeps, small_folder, tmp_path)
     for row in table.complete:
         assert row.measured["settings"]["strategy"]["epsilon"] == row.knobs["epsilon"]
         assert len(row.measured["correct"]) == row.measured["items"] == 2
+    # the study does not hold its own address, and can go on all the same
+    assert table.sweep == sweep
+    study = optuna.load_study(study_name=sweep.study, storage=sweep.storage)
+    assert "storage" not in study.user_attrs["sweep"]
     # its file, run by the command, measures the same
     path = tmp_path / "same.yaml"
     sweeps.write(table_place := Place(sweep.study, sweep.storage), path)
