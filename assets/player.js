@@ -360,7 +360,7 @@ function receive() {
   root.classList.remove('whatif'); root.dataset.badge = ''; root.dataset.run = T.run; root.dataset.status = T.status;
   root.classList.toggle('live', T.live);
   if (T.live) root.classList.add('following');
-  layOut(); layOutPrompt(); setFoot(); charts.trace(T); charts.run(); charts.light(-1); charts.life(alive);
+  layOut(); layOutPrompt(); legend(); setFoot(); charts.trace(T); charts.run(); charts.light(-1); charts.life(alive);
   const stay = wasLive ? (root.classList.contains('following') ? T.steps.length - 1 : i) : T.live ? 0 : T.at0;
   if (!T.live) root.classList.remove('following');
   show(stay);
