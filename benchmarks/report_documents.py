@@ -28,7 +28,7 @@ from flash_dllm.evaluation.report.every_decoder import (  # noqa: E402
 )
 from flash_dllm.evaluation.report.records import Records, load_records  # noqa: E402
 from flash_dllm.evaluation.report.section import LENGTHS, Scope, Section  # noqa: E402
-from flash_dllm.evaluation.report.shown import percent, speed  # noqa: E402
+from flash_dllm.evaluation.report.shown import percent, speed, without_speed  # noqa: E402
 from flash_dllm.evaluation.report.table6 import STRATEGIES  # noqa: E402
 from flash_dllm.evaluation.statistics import PairedDifference  # noqa: E402
 from flash_dllm.report import facts_in_words  # noqa: E402
@@ -73,23 +73,26 @@ def embedded_table(lab: Source, scope: Scope) -> Section:
     """The embedded model on Flash-Cache at the smallest and the largest batch size."""
     task, length = scope.tasks[0], LENGTHS[-1]
     rows = []
+    runs = []
     for batch in sorted({min(scope.batches), max(scope.batches)}):
         for strategy in STRATEGIES:
             run = lab.measure(decoder(task, strategy, "flash", length, batch))
+            runs.append(run)
             rows.append([
                 str(batch), strategy, percent(run), f"{run.tokens_per_step:.2f}",
                 f"{run.tokens_per_pass:.2f}", speed(run),
             ])  # fmt: skip
     text = f"Task {task}, length {length}, Flash-Cache; what is not named is the model's preset."
     head = ("batch", "strategy", "accuracy %", "tokens/step", "tokens/pass", "tokens/s")
-    return Section("The embedded model", text, head, rows)
+    return Section("The embedded model", text, head, rows, note=without_speed(runs))
 
 
 def as_markdown(section: Section, facts: str) -> str:
     """Heading, words, table."""
     table = [section.head, ["---"] * len(section.head), *section.rows]
     rows = [f"| {' | '.join(row)} |" for row in table]
-    return "\n".join([f"### {section.title}", "", section.text, "", *rows, "", facts])
+    note = [section.note, ""] if section.note else []
+    return "\n".join([f"### {section.title}", "", section.text, "", *rows, "", *note, facts])
 
 
 def between_marks(text: str, content: str) -> str:

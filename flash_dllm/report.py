@@ -119,6 +119,13 @@ def facts_in_words(records: Records) -> str:
             f"Speeds are of the first {facts['timed_items']} items, decoded again with nothing "
             "else running: medians of up to three repeats, 20 and 80 percentiles in brackets."
         )
+    count, ratio = records.repeated
+    if count:
+        speeds += (
+            f" Settings that were timed under several names: {count}; speeds of the same settings "
+            f"came out up to {ratio:.2f} times apart, so claims on smaller differences of speed "
+            "are left undecided."
+        )
     commit = f", commit {facts['commit']}" if facts["commit"] else ""
     return (
         f"Model {facts['model']} ({facts['fingerprint']}), {facts['device']}, {facts['dtype']}, "

@@ -16,6 +16,7 @@ from flash_dllm.evaluation.report.every_decoder import ALL, every_decoder, lines
 from flash_dllm.evaluation.report.figure1 import figure_1
 from flash_dllm.evaluation.report.figure7 import figure_7
 from flash_dllm.evaluation.report.figures56 import figures_5_and_6
+from flash_dllm.evaluation.report.judging import noise_of
 from flash_dllm.evaluation.report.page import claims_of, markdown, page
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.plan import wanted
@@ -32,13 +33,17 @@ from flash_dllm.peers import PEERS
 WORD = Scope(["word"], 32, (1, 4), 3)
 
 
-def run_of(accuracy: float, speed: float, batch: int = 32, per_step: float = 2.0) -> Measured:
+def run_of(
+    accuracy: float, speed: float | None, batch: int = 32, per_step: float = 2.0
+) -> Measured:
     count = 100
     verdicts = {str(n): n < accuracy * count for n in range(count)}
     summary = {
         "accuracy": accuracy, "accuracy_ci95": [accuracy, accuracy], "tokens_per_second": speed,
         "tokens_per_step": per_step, "tokens_per_pass": per_step / 2,
     }  # fmt: skip
+    if speed is None:
+        del summary["tokens_per_second"]
     details = {
         "batch_size": batch, "row_layers_per_token": 9.0, "correct": sum(verdicts.values()),
         "tokens": 1000, "steps": 500, "passes": 1000, "row_layers": 9000,
@@ -51,8 +56,8 @@ class Lab:
 
     limit = 100
 
-    def __init__(self, rule):
-        self.rule, self.asked = rule, []
+    def __init__(self, rule, noise=1.0):
+        self.rule, self.asked, self.noise = rule, [], noise
 
     def measure(self, cell: Cell, timed: bool = True) -> Measured:
         self.asked.append(cell)
@@ -112,7 +117,7 @@ def test_table_2_shows_every_peer_and_judges_the_papers_settings_and_the_preset(
     made = table_2(Lab(by_name), WORD)
     titles = [row[0] for row in made.rows]
     assert len(titles) == len(PEERS) + 1 and PEERS["prophet"].title not in titles
-    assert "Not on this model: Prophet: it needs what this model lacks." in made.text
+    assert "Not measured: Prophet (it needs what this model lacks)." in made.text
     rows = dict(zip(titles, made.rows, strict=True))
     # 20 items only the preset got
     assert rows["dKV-Cache, decode"][-1] == "-20.0 (p < 0.001)"
@@ -164,6 +169,93 @@ def test_the_other_tables_and_figures_follow_their_runs():
     assert "correlation 1.00 over 3 steps" in first.claims[1].because
 
 
+def without_speeds(cell: Cell) -> Measured:
+    return run_of(0.8, None, cell.batch)
+
+
+@pytest.mark.parametrize(
+    ("make", "count"),
+    [(table_1, 12), (table_2, len(PEERS) + 2), (table_4, 45), (table_5, 10), (table_6, 6),
+     (figures_5_and_6, 21), (figure_7, 8)],
+)  # fmt: skip
+def test_without_any_speed_a_table_stands_and_its_speed_claims_are_open(make, count):
+    made = make(Lab(without_speeds), WORD)
+    assert made.note.startswith(f"{count} of these {count} runs have no speed (–): ")
+    assert made.rows and all("–" in " ".join(row) for row in made.rows)
+    # what needs no speed is judged all the same: accuracies are alike, tokens a step too
+    known = [True, False] if make is table_1 else []
+    # a decoder that is no less accurate refutes "faster and less accurate" whatever its speed
+    known = [False] if make is table_4 else known
+    assert [claim.holds for claim in made.claims if claim.holds is not None] == known
+    words = " ".join([*map(str, made.rows), *claims_of([made]), markdown("R", "", [made])])
+    assert "nan" not in words and "None" not in words
+    # a picture without a point is a sentence, others are drawn
+    assert page("R", "", [made]).count(made.note) == 1
+
+
+def test_one_counterexample_refutes_and_one_missing_speed_leaves_open():
+    def rule(missing, verify=30.0):
+        def measure(cell):
+            speed = verify if cell.knob("strategy") == "flash_verify" else 20.0
+            return run_of(0.8, None if cell.batch in missing else speed, cell.batch)
+
+        return Lab(measure)
+
+    assert table_6(rule([]), WORD).claims[0].holds is True
+    made = table_6(rule([4]), WORD)
+    assert made.claims[0].holds is None
+    assert claims_of([made])[0].startswith("Can't be judged (Table 6): On Flash-Cache")
+    assert "at 1 of 2 batch sizes, 1 undecided" in made.claims[0].because
+    assert made.note.startswith("3 of these 6 runs") and made.rows[1][3].endswith("– tokens/s, –")
+    assert [len(curve.points) for curve in made.pictures[0].curves] == [1, 1, 1]
+    # slower at batch 1: the other batch size can't save it
+    assert table_6(rule([4], verify=15.0), WORD).claims[0].holds is False
+
+
+def test_table_5_without_its_examples_shows_the_lengths():
+    def rule(cell):
+        if cell.shots:
+            raise Unmeasurable("the set is too small")
+        return by_strategy(cell)
+
+    made = table_5(Lab(rule), WORD)
+    assert [row[-1] for row in made.rows] == ["1.50", "1.50", "1.50", "–", "–"]
+    assert made.claims[0].holds is None and "with 2: –" in made.claims[0].because
+    assert "(the set is too small)" in made.text and made.note == ""
+
+
+def test_speeds_within_the_noise_of_the_measuring_decide_nothing():
+    # Flash-Verify is 1.5 times as fast as confidence decoding
+    assert table_6(Lab(by_strategy, noise=1.4), WORD).claims[0].holds is True
+    assert table_6(Lab(by_strategy, noise=1.6), WORD).claims[0].holds is None
+
+    def timed(speed, name):
+        return Measured({"settings": {"name": name}}, {}, {}, {"tokens_per_second": speed})
+
+    runs = [timed(10.0, "a"), timed(25.0, "a"), timed(90.0, "b"), timed(20.0, "a")]
+    assert noise_of(runs) == (1, 2.5) and noise_of(runs[1:3]) == (0, 1.0)
+
+
+def test_records_without_speeds_render(tmp_path):
+    scope = Scope(("word",), 32, (1, 32), 2)
+    facts = {
+        "model": "m", "fingerprint": "f", "device": "cpu", "dtype": "float32", "impl": "torch",
+        "items": 100, "timed_items": 8, "commit": "", "versions": {"torch": "2", "python": "3"},
+    }  # fmt: skip
+    parts = [name for name in PARTS if name != "decoders"]
+    records = Records(facts, scope, parts, 100)
+    records.cells = {cell: without_speeds(cell) for cell in wanted(scope, parts, 100).cells}
+    records.save(tmp_path / "measured.json")
+    assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
+    text = (tmp_path / "report.md").read_text()
+    assert text.count(" runs have no speed (–)") == 7 and "Can't be judged (Figure 1)" in text
+    held = [line for line in text.splitlines() if line.startswith("- Holds")]
+    assert not [line for line in held if "fast" in line or "ahead" in line or "lead" in line]
+    assert "Speed by window size: no point of it was measured." in (
+        tmp_path / "report.html"
+    ).read_text()
+
+
 def test_a_plan_asks_for_what_the_parts_ask_for_once():
     notes = wanted(Scope(["word", "code"], 32, (1, 32), 2), list(PARTS), 100)
     lab = Lab(lambda cell: run_of(0.8, 1.0, cell.batch))
@@ -187,7 +279,7 @@ def test_records_come_back_as_they_were(tmp_path):
     assert speed(again.measure(cell)) == "7.0 (6–8)"
     with pytest.raises(Unmeasurable, match="no such peer"):
         again.measure(other)
-    with pytest.raises(Unmeasurable, match="not measured"):
+    with pytest.raises(Unmeasurable, match="hold no such run"):
         again.measure(Cell.of("story"))
     (tmp_path / "n.json").write_text('{"version": 1}')
     with pytest.raises(ValueError, match="holds no records"):
@@ -230,7 +322,7 @@ def test_pages_hold_claims_tables_and_the_papers_values_apart():
     claim = Claim("It is fast", False, "1 < 2")
     made = Section("T <1>", "Words.", ("a", "b"), [["1", "2"]], (picture,), (claim,),
                    ("9 tokens/s",))  # fmt: skip
-    assert claims_of([made]) == ["Does not hold: It is fast (1 < 2)."]
+    assert claims_of([made]) == ["Does not hold (T <1>): It is fast (1 < 2)."]
     text = markdown("R", "facts", [made])
     assert "| a | b |\n| --- | --- |\n| 1 | 2 |" in text
     assert "The paper's values (LLaDA-1.5, A100): 9 tokens/s." in text
@@ -304,4 +396,7 @@ def test_a_cell_that_fails_costs_only_what_needs_it(small_folder, tmp_path, monk
     scope = Scope(["word"], 2, (1,), 1)
     records = measuring.measure_report(bench, scope, ["table6"], tmp_path / "m.json")
     (made,) = sections(records, scope, ["table6"])
-    assert made.text == "Not on this model: RuntimeError: out of memory."
+    assert made.title == "Table 6" and made.text == "Not measured: RuntimeError: out of memory."
+    assert claims_of([made]) == [
+        "Can't be judged (Table 6): what the paper claims there (RuntimeError: out of memory)."
+    ]

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import report_documents
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.plan import wanted
-from flash_dllm.evaluation.report.records import Records
+from flash_dllm.evaluation.report.records import Records, load_records
 from flash_dllm.evaluation.report.section import Scope
 from tests.test_evaluation_report import run_of
 
@@ -58,6 +58,17 @@ def test_both_documents_and_the_table_are_written(places):
     # smallest and largest batch, three strategies each
     assert speeds.count("\n| 1 |") == speeds.count("\n| 32 |") == 3 and "| 2 |" not in speeds
     assert "| 32 | flash_verify | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 |" in speeds
+
+
+def test_a_missing_speed_is_a_dash_and_a_line_under_the_table(places):
+    path = places / "m.json"
+    found = load_records(records(path, ["table6"]))
+    found.cells = {cell: run_of(0.6, None, cell.batch) for cell in found.cells}
+    found.save(path)
+    assert report_documents.main([str(path)]) == 0
+    speeds = (places / "PERFORMANCE").read_text()
+    assert "| 32 | flash_verify | 60.0 (60–60) | 2.00 | 1.00 | – |" in speeds
+    assert "\n6 of these 6 runs have no speed (–): " in speeds
 
 
 def test_what_was_not_measured_is_left_alone(places):

@@ -59,11 +59,14 @@ class Measured:
         return self.summary["accuracy"]
 
     @property
-    def speed(self) -> float:
-        """Tokens a second: alone on the device where that was measured, else of the run itself."""
+    def speed(self) -> float | None:
+        """Tokens a second: alone on the device where that was measured, else of the run itself.
+
+        None for a run beside others whose speed was not measured alone afterwards.
+        """
         if self.timing is not None:
             return self.timing["tokens_per_second"]
-        return self.summary["tokens_per_second"]
+        return self.summary.get("tokens_per_second")
 
     @property
     def tokens_per_step(self) -> float:
@@ -96,6 +99,13 @@ class Source(Protocol):
     """Where sections get their numbers: a laboratory, or the records of one."""
 
     limit: int
+
+    @property
+    def noise(self) -> float:
+        """The largest ratio between two speeds of the same settings; 1.0 where none was repeated.
+
+        Smaller ratios of speeds decide nothing.
+        """
 
     def measure(self, cell: Cell, timed: bool = True) -> Measured:
         """The cell's numbers; `timed` where its speed is shown.

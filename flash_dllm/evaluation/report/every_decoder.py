@@ -9,7 +9,7 @@ from flash_dllm.evaluation.measurement import ratio
 from flash_dllm.evaluation.report.cell import Measured, Source, Unmeasurable, pairs
 from flash_dllm.evaluation.report.decoders import GREEDY, Decoder, decoders
 from flash_dllm.evaluation.report.section import LENGTHS, Scope, Section
-from flash_dllm.evaluation.report.shown import p_value
+from flash_dllm.evaluation.report.shown import not_measured, p_value
 from flash_dllm.evaluation.statistics import PairedDifference, paired_difference, wilson_interval
 
 ALL = "all"
@@ -97,8 +97,7 @@ def every_decoder(lab: Source, scope: Scope) -> Section:
         "there are)."
     )
     if missing:
-        reasons = "; ".join(f"{title}: {reason}" for title, reason in missing.items())
-        text += f" Not on this model: {reasons}."
+        text += f" {not_measured(missing)}"
     return Section("Every decoder", text, head(list(scope.tasks)), rows)
 
 

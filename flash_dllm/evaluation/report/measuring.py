@@ -56,6 +56,9 @@ def measure_report(
             found = records.cells.get(cell)
             if isinstance(found, Measured):
                 records.cells[cell] = replace(found, timing=timing)
+        # before the times, which take long: a stop must not lose it
+        if notes.wants_attention:
+            records.seen = bench.attention()
         records.save(path)
         for number, cell in enumerate(timed):
             if cell not in known:
@@ -67,8 +70,8 @@ def measure_report(
         for cell in notes.cells:
             records.cells[cell] = _outcome(partial(bench.measure, cell), cell)
             on_cell()
-    if notes.wants_attention:
-        records.seen = bench.attention()
+        if notes.wants_attention:
+            records.seen = bench.attention()
     records.save(path)
     return records
 

@@ -16,6 +16,8 @@ th, td { border: 1px solid #bbb; padding: .3rem .6rem; text-align: left }
 .paper { color: #555; border-left: 3px solid #bbb; padding-left: 1rem }
 """
 
+VERDICTS = {True: "Holds", False: "Does not hold", None: "Can't be judged"}
+
 
 def write_report(folder: Path, title: str, facts: str, sections: Sequence[Section]) -> list[Path]:
     """Write `report.md` and `report.html`; returns both paths."""
@@ -34,8 +36,10 @@ def markdown(title: str, facts: str, sections: Sequence[Section]) -> str:
         if section.rows:
             cells = [section.head, ["---"] * len(section.head), *section.rows]
             lines += [f"| {' | '.join(row)} |" for row in cells]
+        if section.note:
+            lines += ["", section.note]
         if section.pictures:
-            lines += ["", "Pictures (in report.html): "
+            lines += ["", "Pictures (in report.html, which the same command writes): "
                       + "; ".join(picture.title for picture in section.pictures) + "."]  # fmt: skip
         if section.paper:
             lines += ["", "The paper's values (LLaDA-1.5, A100): "
@@ -62,7 +66,12 @@ def page(title: str, facts: str, sections: Sequence[Section]) -> str:
                 f"<tr>{''.join(f'<td>{e(cell)}</td>' for cell in row)}</tr>" for row in section.rows
             )
             parts.append(f"<table><tr>{head}</tr>{rows}</table>")
+        if section.note:
+            parts.append(f"<p>{e(section.note)}</p>")
         for picture in section.pictures:
+            if not any(curve.points for curve in picture.curves):
+                parts.append(f"<p>{e(picture.title)}: no point of it was measured.</p>")
+                continue
             parts.append(
                 figure(picture).to_html(full_html=False, include_plotlyjs=is_first)
             )
@@ -94,9 +103,10 @@ def figure(picture: Picture):
 
 
 def claims_of(sections: Sequence[Section]) -> list[str]:
-    """Each claim in a sentence that starts with the verdict."""
+    """Each claim in a sentence that starts with the verdict and says where it stands."""
     return [
-        f"{'Holds' if claim.holds else 'Does not hold'}: {claim.text} ({claim.because})."
+        f"{VERDICTS[claim.holds]} ({section.title.partition(':')[0]}): {claim.text} "
+        f"({claim.because})."
         for section in sections
         for claim in section.claims
     ]

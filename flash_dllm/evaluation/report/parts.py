@@ -9,7 +9,7 @@ from flash_dllm.evaluation.report.every_decoder import every_decoder
 from flash_dllm.evaluation.report.figure1 import figure_1
 from flash_dllm.evaluation.report.figure7 import figure_7
 from flash_dllm.evaluation.report.figures56 import figures_5_and_6
-from flash_dllm.evaluation.report.section import Scope, Section
+from flash_dllm.evaluation.report.section import Claim, Scope, Section
 from flash_dllm.evaluation.report.table1 import table_1
 from flash_dllm.evaluation.report.table2 import table_2
 from flash_dllm.evaluation.report.table4 import table_4
@@ -28,11 +28,17 @@ PARTS: dict[str, Callable[[Source, Scope], Section]] = {
     "decoders": every_decoder,
 }
 
+HEADINGS = {
+    "table1": "Table 1", "table2": "Table 2", "table4": "Table 4", "table5": "Table 5",
+    "table6": "Table 6", "figure1": "Figure 1", "figure56": "Figures 5 and 6",
+    "figure7": "Figure 7", "decoders": "Every decoder",
+}  # fmt: skip
+
 
 def sections(lab: Source, scope: Scope, parts: Sequence[str]) -> list[Section]:
     """The parts that are asked for, in the report's order.
 
-    One that needs a run which this model can't do says so instead.
+    One that needs a run which was not measured says why instead, and so do its claims.
     """
     made = []
     for name, make in PARTS.items():
@@ -41,5 +47,8 @@ def sections(lab: Source, scope: Scope, parts: Sequence[str]) -> list[Section]:
         try:
             made.append(make(lab, scope))
         except Unmeasurable as reason:
-            made.append(Section(name, f"Not on this model: {reason}."))
+            why = str(reason).rstrip(".")
+            # the paper claims nothing of the table of every decoder: it has none
+            claims = [Claim("what the paper claims there", None, why)] if name != "decoders" else []
+            made.append(Section(HEADINGS[name], f"Not measured: {why}.", claims=claims))
     return made

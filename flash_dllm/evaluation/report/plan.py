@@ -21,6 +21,7 @@ class Wanted:
     limit: int
     cells: dict[Cell, bool] = field(default_factory=dict)
     wants_attention: bool = False
+    noise = 1.0
 
     def measure(self, cell: Cell, timed: bool = True) -> Measured:
         self.cells[cell] = timed or self.cells.get(cell, False)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from flash_dllm.evaluation.report.cell import Attention, Cell, Measured, Unmeasurable
+from flash_dllm.evaluation.report.judging import noise_of
 from flash_dllm.evaluation.report.section import Scope
 from flash_dllm.files import read_json, write_text
 
@@ -34,15 +35,26 @@ class Records:
     seen: Attention | None = None
 
     def measure(self, cell: Cell, timed: bool = True) -> Measured:
-        found = self.cells.get(cell, "it was not measured")
+        found = self.cells.get(cell, "these records hold no such run")
         if isinstance(found, str):
             raise Unmeasurable(found)
         return found
 
     def attention(self) -> Attention:
         if self.seen is None:
-            raise Unmeasurable("attention was not measured")
+            raise Unmeasurable(
+                "measuring was stopped before its turn came, and the same command goes on with it"
+            )
         return self.seen
+
+    @property
+    def noise(self) -> float:
+        return self.repeated[1]
+
+    @property
+    def repeated(self) -> tuple[int, float]:
+        """As `noise_of`."""
+        return noise_of(found for found in self.cells.values() if isinstance(found, Measured))
 
     def save(self, path: Path) -> None:
         """Write everything; what stood there stays until the new file is whole."""

@@ -29,10 +29,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim of the paper, and whether it holds here, with the numbers."""
+    """One claim of the paper, and whether it holds here, with the numbers.
+
+    holds  None where the runs that would decide it were not measured
+    """
 
     text: str
-    holds: bool
+    holds: bool | None
     because: str
 
 
@@ -56,7 +59,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Section:
-    """One table or figure: heading, sentences, a table of strings, pictures, claims."""
+    """One table or figure: heading, sentences, a table of strings, pictures, claims.
+
+    note  one line under the table
+    """
 
     title: str
     text: str
@@ -65,3 +71,4 @@ class Section:
     pictures: Sequence[Picture] = ()
     claims: Sequence[Claim] = ()
     paper: Sequence[str] = field(default_factory=tuple)
+    note: str = ""

@@ -1,12 +1,15 @@
-"""Numbers as a table's words."""
+"""Numbers as a table's words; what was not measured is a dash."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from flash_dllm.evaluation.report.cell import Measured
+from flash_dllm.evaluation.report.judging import times
 from flash_dllm.evaluation.statistics import PairedDifference
+
+UNKNOWN = "–"
 
 
 def percent(run: Measured) -> str:
@@ -19,21 +22,64 @@ def speed(run: Measured) -> str:
     """Tokens a second, with 20 and 80 percentiles where it was measured more than once."""
     timing = run.timing
     if timing is None or timing["repeats"] < 2:
-        return f"{run.speed:.1f}"
+        return number(run.speed, 1)
     return f"{run.speed:.1f} ({timing['p20']:.0f}–{timing['p80']:.0f})"
 
 
 def speed_cell(run: Measured, against: Measured) -> str:
     """Accuracy, speed, and the ratio to a run of the same batch size."""
-    assert run.batch == against.batch, "no ratio across batch sizes"
-    times = f"{run.speed / against.speed:.2f} ×" if against.speed else "–"
-    return f"{percent(run)} %, {run.speed:.1f} tokens/s, {times}"
+    ratio = number(times(run, against), 2, " ×")
+    return f"{percent(run)} %, {number(run.speed, 1)} tokens/s, {ratio}"
 
 
-def spread(values: Sequence[float]) -> str:
-    """Mean ± standard deviation."""
-    deviation = statistics.stdev(values) if len(values) > 1 else 0.0
-    return f"{statistics.fmean(values):.1f} ± {deviation:.1f}"
+def number(value: float | None, digits: int, unit: str = "") -> str:
+    """A number with its unit, or a dash.
+
+    >>> number(1.25, 1, " ×"), number(None, 1, " ×")
+    ('1.2 ×', '–')
+    """
+    return UNKNOWN if value is None else f"{value:.{digits}f}{unit}"
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """None if one is missing: a mean over the others would be another row's."""
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if len(known) == len(values) else None
+
+
+def spread(values: Sequence[float | None]) -> str:
+    """Mean ± standard deviation; a dash if one value is missing."""
+    average = mean(values)
+    if average is None:
+        return UNKNOWN
+    known = [value for value in values if value is not None]
+    deviation = statistics.stdev(known) if len(known) > 1 else 0.0
+    return f"{average:.1f} ± {deviation:.1f}"
+
+
+def without_speed(runs: Iterable[Measured]) -> str:
+    """The line under a table of which some speeds are missing, "" if none is."""
+    runs = list(runs)
+    missing = sum(run.speed is None for run in runs)
+    if not missing:
+        return ""
+    return (
+        f"{missing} of these {len(runs)} runs have no speed ({UNKNOWN}): measuring was stopped "
+        "before their turn came. The command that measured them, given again, goes on with them."
+    )
+
+
+def not_measured(reasons: Mapping[str, str]) -> str:
+    """What has no run here, by reason: name → reason.
+
+    >>> not_measured({"A": "too large", "B": "too large", "C": "too old"})
+    'Not measured: A / B (too large); C (too old).'
+    """
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(reason, []).append(name)
+    groups = [f"{' / '.join(found)} ({reason})" for reason, found in names.items()]
+    return f"Not measured: {'; '.join(groups)}."
 
 
 def points(difference: PairedDifference) -> str:

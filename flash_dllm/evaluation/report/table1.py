@@ -6,8 +6,9 @@ import math
 
 from flash_dllm.evaluation.report import paper_values as paper
 from flash_dllm.evaluation.report.cell import Source, decoder, pairs
+from flash_dllm.evaluation.report.judging import counted, every, is_faster
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Scope, Section
-from flash_dllm.evaluation.report.shown import points, speed_cell
+from flash_dllm.evaluation.report.shown import points, speed_cell, without_speed
 from flash_dllm.evaluation.statistics import paired_difference
 
 # (label, strategy, cache); the first is what speedups are against
@@ -25,7 +26,7 @@ PLAIN = 3
 
 def table_1(lab: Source, scope: Scope) -> Section:
     """One row a task and length; claims about speed and about accuracy."""
-    rows, fastest, losses = [], [], []
+    rows, fastest, losses, runs = [], [], [], []
     steps = 0.0, 0.0
     for task in scope.tasks:
         for length in LENGTHS:
@@ -34,7 +35,8 @@ def table_1(lab: Source, scope: Scope) -> Section:
                 for _, strategy, cache in COLUMNS
             ]
             rows.append([f"{task} {length}", *(speed_cell(run, found[0]) for run in found)])
-            fastest.append(max(found, key=lambda run: run.speed) is found[-1])
+            runs += found
+            fastest.append(every([is_faster(found[-1], other, lab.noise) for other in found[:-1]]))
             best = max(found, key=lambda run: run.accuracy)
             if task == scope.tasks[0]:
                 # of the longest length in the end
@@ -45,20 +47,21 @@ def table_1(lab: Source, scope: Scope) -> Section:
     claims = (
         Claim(
             "Flash-Verify with Flash-Cache is the fastest decoder in every row of Table 1",
-            all(fastest),
-            f"fastest in {sum(fastest)} of {len(fastest)} rows",
+            every(fastest),
+            f"fastest in {counted(fastest, 'rows')}",
         ),
         Claim(
-            "Its accuracy is not significantly below the best column's (paired, McNemar p ≥ 0.05)",
+            "Flash-Verify with Flash-Cache is nowhere significantly less accurate than the best "
+            "column (paired, McNemar p ≥ 0.05)",
             not worse,
             "; ".join(f"{name}: {points(d)}" for name, d in losses),
         ),
         Claim(
-            "On Flash-Cache it decides about twice as many tokens a step as confidence decoding "
-            "(1.7 to 2.3 times)",
+            "On Flash-Cache, Flash-Verify decides about twice as many tokens a step as confidence "
+            "decoding (1.7 to 2.3 times)",
             1.7 <= times <= 2.3,
             f"{steps[1]:.2f} against {steps[0]:.2f} on {scope.tasks[0]} {LENGTHS[-1]}, "
-            f"{times:.2f} times",
+            f"{times:.2f} times{', more than claimed' if times > 2.3 else ''}",
         ),
     )
     known = [
@@ -71,4 +74,5 @@ def table_1(lab: Source, scope: Scope) -> Section:
         f"size ({scope.batch}). Lengths 64 and 128 stand for the paper's 256 and 512."
     )
     head = ["task, length", *(label for label, _, _ in COLUMNS)]
-    return Section("Table 1: accuracy and speed", text, head, rows, (), claims, known)
+    return Section("Table 1: accuracy and speed", text, head, rows, (), claims, known,
+                   without_speed(runs))  # fmt: skip

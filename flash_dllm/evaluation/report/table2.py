@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from flash_dllm.evaluation.report import paper_values as paper
-from flash_dllm.evaluation.report.cell import Source, Unmeasurable, pairs
-from flash_dllm.evaluation.report.decoders import OWN, decoders
+from flash_dllm.evaluation.report.cell import Measured, Source, Unmeasurable, pairs
+from flash_dllm.evaluation.report.decoders import OWN, Decoder, decoders
+from flash_dllm.evaluation.report.judging import every, is_faster
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Scope, Section
-from flash_dllm.evaluation.report.shown import p_value, percent, speed
+from flash_dllm.evaluation.report.shown import (
+    not_measured,
+    number,
+    p_value,
+    percent,
+    speed,
+    without_speed,
+)
 from flash_dllm.evaluation.statistics import paired_difference
 from flash_dllm.peers import PEERS
 
 # settings of the paper's own method, which are no rivals of it
-OURS = (OWN.name, *(name for name in PEERS if name.startswith("flash_dllm")))
+OURS = (OWN.name, *(name for name in PEERS if name.startswith("flash_")))
+OUR_TITLES = [decoder.title for decoder in decoders() if decoder.name in OURS]
 
 
 def table_2(lab: Source, scope: Scope) -> Section:
     """One row a decoder; the paper's claim is judged with its own settings and with the preset."""
     task, length = scope.tasks[0], LENGTHS[-1]
-    found, missing = {}, []
+    found: dict[Decoder, Measured] = {}
+    missing: dict[str, str] = {}
     for decoder in decoders():
         try:
             found[decoder] = lab.measure(decoder.cell(task, scope.batch, length))
         except Unmeasurable as reason:
-            missing.append(f"{decoder.title}: {reason}")
+            missing[decoder.title] = str(reason)
     ours = found[OWN]
     rows = []
     for decoder, run in found.items():
@@ -34,13 +44,18 @@ def table_2(lab: Source, scope: Scope) -> Section:
             else f"{100 * difference.difference:+.1f} ({p_value(difference.p)})",
         ])  # fmt: skip
     rivals = {decoder: run for decoder, run in found.items() if decoder.name not in OURS}
-    best = max(rivals, key=lambda decoder: rivals[decoder].speed)
+    best = max(rivals, key=lambda decoder: rivals[decoder].speed or 0.0)
+    unknown = sum(run.speed is None for run in rivals.values())
+    left_out = f"; without a speed: {unknown} of them" if unknown else ""
+    absent = [title for title in missing if title not in OUR_TITLES]
+    left_out += f"; not measured: {', '.join(absent)}" if absent else ""
     claims = [
         Claim(
-            f"{decoder.title} is faster than every other paper's method",
-            found[decoder].speed > rivals[best].speed,
-            f"{found[decoder].speed:.1f} tokens/s against {rivals[best].speed:.1f} of "
-            f"{best.title}, all at batch {scope.batch}",
+            f"{decoder.title} is faster than every other paper's method that was measured",
+            every([is_faster(found[decoder], run, lab.noise) for run in rivals.values()]),
+            f"{number(found[decoder].speed, 1)} tokens/s against "
+            f"{number(rivals[best].speed, 1)} of {best.title}, all at batch {scope.batch}"
+            f"{left_out}",
         )
         for decoder in found
         if decoder.name in ("flash_dllm", OWN.name)
@@ -51,7 +66,8 @@ def table_2(lab: Source, scope: Scope) -> Section:
         "(docs/decoders.md). Difference: accuracy minus that of this model's preset."
     )
     if missing:
-        text += f" Not on this model: {'; '.join(missing)}."
+        text += f" {not_measured(missing)}"
     head = ("method", "accuracy %", "tokens/s", "tokens/step", "tokens/pass", "row-layers/token",
             "difference")  # fmt: skip
-    return Section("Table 2: methods", text, head, rows, (), claims, known)
+    return Section("Table 2: methods", text, head, rows, (), claims, known,
+                   without_speed(found.values()))  # fmt: skip

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
+
 from flash_dllm.evaluation.report import paper_values as paper
-from flash_dllm.evaluation.report.cell import Source, verify
+from flash_dllm.evaluation.report.cell import Source, pairs, verify
+from flash_dllm.evaluation.report.judging import every, is_above_one
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Scope, Section
-from flash_dllm.evaluation.report.shown import spread
+from flash_dllm.evaluation.report.shown import mean, number, points, spread, without_speed
+from flash_dllm.evaluation.statistics import paired_difference
 
 GAMMAS, TRACKED = (0.6, 0.7, 0.8, 0.9, 1.0), (16, 32, 64)
 
@@ -33,20 +37,25 @@ def table_4(lab: Source, scope: Scope) -> Section:
         for gamma in GAMMAS
     ]
 
-    def mean(gamma: float, size: int) -> tuple[float, float]:
-        found = runs[gamma, size]
-        return (
-            100 * sum(run.accuracy for run in found) / len(found),
-            sum(run.speed for run in found) / len(found),
-        )
-
-    loose, strict = mean(GAMMAS[0], TRACKED[0]), mean(GAMMAS[-1], TRACKED[-1])
+    loose, strict = runs[GAMMAS[0], TRACKED[0]], runs[GAMMAS[-1], TRACKED[-1]]
+    accuracies = [
+        100 * statistics.fmean(run.accuracy for run in found) for found in (loose, strict)
+    ]
+    speeds = [mean([run.speed for run in found]) for found in (loose, strict)]
+    ratio = speeds[0] / speeds[1] if speeds[0] and speeds[1] else None
+    loss = paired_difference(*pairs(loose[0], strict[0]))
+    is_worse = None if loss.difference < 0 and loss.p >= 0.05 else loss.difference < 0
     claim = Claim(
         "A low γ with few tracked tokens is faster and less accurate than γ 1 with many",
-        loose[1] > strict[1] and loose[0] < strict[0],
-        f"γ {GAMMAS[0]:g}, β_t {TRACKED[0]}: {loose[0]:.1f} %, {loose[1]:.1f} tokens/s; "
-        f"γ {GAMMAS[-1]:g}, β_t {TRACKED[-1]}: {strict[0]:.1f} %, {strict[1]:.1f} tokens/s",
-    )
+        every([is_above_one(ratio, lab.noise), is_worse]),
+        "; ".join(
+            f"γ {gamma:g}, β_t {size}: {accuracy:.1f} %, {number(speed, 1)} tokens/s"
+            for gamma, size, accuracy, speed in zip(
+                (GAMMAS[0], GAMMAS[-1]), (TRACKED[0], TRACKED[-1]), accuracies, speeds,
+                strict=True,
+            )
+        ) + f"; on the first seed's items {points(loss)}",
+    )  # fmt: skip
     text = (
         f"Task {task}, length {length}, batch {scope.batch}; mean ± standard deviation over "
         f"{scope.seeds} seeds. At temperature 0 a decoder has no chance in it: a seed draws "
@@ -57,4 +66,5 @@ def table_4(lab: Source, scope: Scope) -> Section:
         for (gamma, size), (accuracy, speed) in paper.TABLE_4.items()
     ]
     head = ["γ", *(f"β_t {size}" for size in TRACKED)]
-    return Section("Table 4: seeds", text, head, rows, (), (claim,), known)
+    return Section("Table 4: seeds", text, head, rows, (), (claim,), known,
+                   without_speed(run for found in runs.values() for run in found))  # fmt: skip

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
 from flash_dllm.evaluation.report import paper_values as paper
-from flash_dllm.evaluation.report.cell import Cell, Source, verify
+from flash_dllm.evaluation.report.cell import Cell, Measured, Source, Unmeasurable, verify
+from flash_dllm.evaluation.report.judging import every, is_above_one, times
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Scope, Section
-from flash_dllm.evaluation.report.shown import percent, speed
+from flash_dllm.evaluation.report.shown import (
+    UNKNOWN,
+    not_measured,
+    number,
+    percent,
+    speed,
+    without_speed,
+)
 
 SHORTEST = 32
 SHOTS = (0, 1, 2)
@@ -18,23 +24,41 @@ def table_5(lab: Source, scope: Scope) -> Section:
     task, batch = scope.tasks[0], scope.batch
     cases = [(length, 0) for length in (SHORTEST, *LENGTHS)]
     cases += [(LENGTHS[0], shots) for shots in SHOTS if shots]
-    rows, leads = [], {}
+    rows: list[list[str]] = []
+    runs: list[Measured] = []
+    leads: dict[tuple[int, int], float | None] = {}
+    missing: dict[str, str] = {}
     for length, shots in cases:
-        plain = lab.measure(
-            Cell.of(task, batch, 0, shots, strategy="confidence", cache="flash", gen_length=length)
+        leads[length, shots] = None
+        cells = (
+            Cell.of(task, batch, 0, shots, strategy="confidence", cache="flash", gen_length=length),
+            verify(task, length, batch, shots=shots),
         )
-        ours = lab.measure(verify(task, length, batch, shots=shots))
-        leads[length, shots] = ours.speed / plain.speed if plain.speed else math.nan
+        try:
+            plain, ours = (lab.measure(cell) for cell in cells)
+        except Unmeasurable as reason:
+            missing[f"length {length} with {shots} examples"] = str(reason)
+            rows.append([str(length), str(shots), *[UNKNOWN] * 5])
+            continue
+        runs += [plain, ours]
+        leads[length, shots] = times(ours, plain)
         rows.append([
             str(length), str(shots), percent(plain), speed(plain), percent(ours), speed(ours),
-            f"{leads[length, shots]:.2f}",
+            number(leads[length, shots], 2),
         ])  # fmt: skip
+    without, last = leads[LENGTHS[0], 0], leads[LENGTHS[0], SHOTS[-1]]
     claim = Claim(
         "Flash-Verify's lead over confidence decoding shrinks with a longer prompt, but stays",
-        1 < leads[LENGTHS[0], SHOTS[-1]] < leads[LENGTHS[0], 0],
-        f"{leads[LENGTHS[0], 0]:.2f} times without examples, "
-        f"{leads[LENGTHS[0], SHOTS[-1]]:.2f} with {SHOTS[-1]}",
-    )
+        every([
+            is_above_one(last, lab.noise),
+            is_above_one(without / last if without and last else None, lab.noise),
+        ]),
+        f"times as fast, without examples: {number(without, 2)}, with {SHOTS[-1]}: "
+        f"{number(last, 2)}",
+    )  # fmt: skip
     text = f"Task {task}, batch {batch}, Flash-Cache. Shots are worked examples in the user's turn."
+    if missing:
+        text += f" {not_measured(missing)}"
     head = ("length", "shots", "confidence %", "tokens/s", "Flash-Verify %", "tokens/s", "lead")
-    return Section("Table 5: lengths", text, head, rows, (), (claim,), (paper.TABLE_5,))
+    return Section("Table 5: lengths", text, head, rows, (), (claim,), (paper.TABLE_5,),
+                   without_speed(runs))  # fmt: skip
