@@ -138,8 +138,8 @@ def verify_pass(trace: DecodeTrace, index: int) -> Query | None:
 
 def canvas_before(trace: DecodeTrace, index: int) -> Canvas:
     """The text that a step (counted from 1) starts from."""
-    config = read_settings(vars(trace)).config
-    canvas = Canvas.start(trace.prompt_token_ids, config, trace.model.eos_token_ids)
+    settings = read_settings(vars(trace))
+    canvas = settings.strategy.canvas(trace.prompt_token_ids, settings.config, trace.model)
     for step in trace.steps[: index - 1]:
         canvas = canvas.after(step)
     return canvas

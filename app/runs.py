@@ -23,8 +23,9 @@ from app.store import RunError, Store
 from app.turns import Place, Turns
 from flash_dllm.caches.base import CachePolicy
 from flash_dllm.config import DecodeConfig
-from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
+from flash_dllm.decoder import decode_steps, finish_trace, start_trace
 from flash_dllm.engine_protocol import Engine
+from flash_dllm.fit import check_prompt
 from flash_dllm.settings import from_preset
 from flash_dllm.strategies.base import DecodingStrategy
 from flash_dllm.trace import DecodeTrace, StepTrace

@@ -9,8 +9,8 @@ cache, is what accuracies are paired with. Results go to DIR/frontier.csv as the
 a command that ends early; what is there already is not measured again.
 
 Accuracy: share of right items with Wilson's 95 % interval; difference: paired, Newcombe's interval,
-exact McNemar p. Row-layers per token: rows asked in all passes × layers, per answer token, from
-`DecodeTrace.rows`. Processes share the device, so no time is reported.
+exact McNemar p. Row-layers per token: rows that went through a layer, over all passes, from
+`DecodeTrace.row_layers`. Processes share the device, so no time is reported.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from flash_dllm.evaluation.measurement import (
     decode_items,
     encode_items,
     fitting,
+    ratio,
     read_items,
     summarize,
 )
@@ -135,17 +136,17 @@ def _start(options: argparse.Namespace) -> None:
     _worker = Worker(options)
 
 
-def _measure(case: Case) -> tuple[Run, dict[str, Any], int]:
-    described = case.settings(_worker.engine.preset).described()
-    return _worker.run(case), described, _worker.engine.info.n_layers
+def _measure(case: Case) -> tuple[Run, dict[str, Any]]:
+    return _worker.run(case), case.settings(_worker.engine.preset).described()
 
 
 def row_of(
-    case: Case, run: Run, correct: Sequence[bool], layers: int, described: dict[str, Any]
+    case: Case, run: Run, correct: Sequence[bool], described: dict[str, Any]
 ) -> dict[str, Any]:
     """One line of the table without its difference; `right` holds one character an item."""
     total = summarize("all", run.decoded, correct)
     low, high = total.interval
+    row_layers = sum(item.row_layers for item in run.decoded)
     return {
         "setting": case.name,
         "items": total.items,
@@ -156,7 +157,7 @@ def row_of(
         "tokens_per_step": f"{total.tokens_per_step:.3f}",
         "tokens_per_pass": f"{total.tokens_per_pass:.3f}",
         "rows_per_token": f"{total.rows_per_token:.2f}",
-        "row_layers_per_token": f"{layers * total.rows_per_token:.1f}",
+        "row_layers_per_token": f"{ratio(row_layers, total.tokens):.1f}",
         "tokens": total.tokens,
         "seconds": f"{run.seconds:.1f}",
         "right": "".join("01"[right] for right in correct),
@@ -305,12 +306,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if future.cancelled():
                 continue
             try:
-                run, described, layers = future.result()
+                run, described = future.result()
             except ValueError as error:
                 print(f"{futures[future].name}: {error}", flush=True)
                 continue
             correct = scorer(run)
-            rows.append(row_of(futures[future], run, correct, layers, described))
+            rows.append(row_of(futures[future], run, correct, described))
             rows = compared(rows, options.reference)
             write_rows(table, rows)
             show(rows[-1:])

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from flash_dllm.caches import CACHES
-from flash_dllm.decoder import check_prompt, decode_steps, finish_trace, start_trace
+from flash_dllm.decoder import decode_steps, finish_trace, start_trace
 from flash_dllm.files import check_target, read_json, write_text
+from flash_dllm.fit import check_prompt
 from flash_dllm.many import decode_many, read_prompts
 from flash_dllm.models import (
     DTYPES,

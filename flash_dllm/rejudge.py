@@ -100,12 +100,7 @@ def rejudge(
     """
     settings = read_settings(vars(trace))
     strategy, idle = _with_thresholds(settings.strategy, epsilon, gamma)
-    model = trace.model
-    canvas = Canvas.start(
-        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block,
-        strategy.can_revoke,
-    )  # fmt: skip
-    carry: object = None
+    canvas = strategy.canvas(trace.prompt_token_ids, settings.config, trace.model)
     steps: list[RejudgedStep] = []
     changed: tuple[StepTrace, RejudgedStep] | None = None
     carry = strategy.start()

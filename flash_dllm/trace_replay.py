@@ -33,10 +33,7 @@ def replay(trace: DecodeTrace, settings: Settings) -> list[list[Query]]:
     if trace.model.mask_token_id in trace.model.eos_token_ids:
         raise TraceError("holds the mask token", ".model.eos_token_ids")
     model = trace.model
-    canvas = Canvas.start(
-        trace.prompt_token_ids, settings.config, model.eos_token_ids, model.causal_block,
-        settings.strategy.can_revoke,
-    )  # fmt: skip
+    canvas = settings.strategy.canvas(trace.prompt_token_ids, settings.config, model)
     memory = Memory(settings.cache.start(), settings.strategy.start())
     queries = []
     hearing = Hearing()

@@ -44,6 +44,7 @@ def test_decoding_a_batch_counts_what_each_trace_counts(engine):
             trace.rows,
             trace.verified,
             token_ids=trace.token_ids,
+            row_layers=trace.row_layers,
         )
 
 

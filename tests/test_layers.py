@@ -69,7 +69,8 @@ PLAIN = {
     "flash_dllm/extra_rows.py",
     "flash_dllm/canvas.py", "flash_dllm/tracking.py", "flash_dllm/config.py",
     "flash_dllm/settings.py", "flash_dllm/pass_sizes.py", "flash_dllm/peers.py",
-    "flash_dllm/decoder.py", "flash_dllm/guidance.py", "flash_dllm/engine_protocol.py",
+    "flash_dllm/decoder.py", "flash_dllm/sequence.py", "flash_dllm/fit.py",
+    "flash_dllm/guidance.py", "flash_dllm/engine_protocol.py",
     "flash_dllm/scripted.py", "flash_dllm/layer_plan.py", "flash_dllm/layer_cost.py",
     "flash_dllm/cost_map.py",
 }  # fmt: skip

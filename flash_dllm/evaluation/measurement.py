@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch_steps, finish_trace, start_trace
 from flash_dllm.engine_protocol import Engine
@@ -48,6 +47,7 @@ class Decoded:
     guide_passes: int = 0
     guide_rows: int = 0
     token_ids: tuple[int, ...] = ()
+    row_layers: int = 0
 
 
 @dataclass
@@ -181,10 +181,8 @@ def finished(
     """
     # neighbours of equal length leave few padded keys
     order = sorted(range(len(prompts)), key=lambda number: -len(prompts[number]))
-    ends = engine.info.eos_token_ids
-    can_revoke = settings.strategy.can_revoke
     canvases = [
-        Canvas.start(prompts[number], settings.config, ends, is_revocable=can_revoke)
+        settings.strategy.canvas(prompts[number], settings.config, engine.info)
         for number in order
     ]
     steps: list[list[StepTrace]] = [[] for _ in order]
@@ -246,6 +244,7 @@ def decode_items(
                 trace.guide_passes,
                 trace.guide_rows,
                 trace.token_ids,
+                trace.row_layers,
             )
         )
     return Run(tuple(decoded), spread, seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -11,7 +11,7 @@ from typing import ClassVar
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
 from flash_dllm.query import DraftAsk, GuideAsk, Prediction, VerifyAsk
-from flash_dllm.trace import Branch, Proposal, Recheck, StopReason
+from flash_dllm.trace import Branch, ModelInfo, Proposal, Recheck, StopReason
 
 ModelAsk = DraftAsk | VerifyAsk
 Ask = ModelAsk | GuideAsk
@@ -89,6 +89,15 @@ class DecodingStrategy(ABC):
         """What the first step's `carry` is; most strategies keep nothing."""
         return None
     needs_guide: ClassVar[bool] = False  # whether it asks an autoregressive guide
+
+    @classmethod
+    def canvas(
+        cls, prompt_ids: Sequence[int], config: DecodeConfig, model: ModelInfo
+    ) -> Canvas:
+        """The text before the first step of a run on this model, recorded or about to be."""
+        return Canvas.start(
+            prompt_ids, config, model.eos_token_ids, model.causal_block, cls.can_revoke
+        )
 
     @abstractmethod
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
