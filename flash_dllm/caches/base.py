@@ -205,3 +205,24 @@ def verify_query(
         searched={**dict.fromkeys(own[:copies], 1), **rank_of},
         block_size=canvas.causal_block,
     )
+
+
+@dataclass(frozen=True)
+class FrozenPrefixCache(CachePolicy):
+    """A prefix is final and never read again, everything behind it is read in each pass.
+
+    The memory is a number: how many positions, from the first on, hold their final entries. A
+    policy says how far they reach, and what a verify pass reads again.
+    """
+
+    keeps_entries: ClassVar[bool] = False
+
+    def start(self) -> int:
+        return 0
+
+    def tracked(self, memory: int) -> tuple[int, ...]:
+        return ()
+
+    def draft(self, memory: int, canvas: Canvas, ask: DraftAsk, mask_token_id: int) -> Query:
+        kind = "draft" if memory else "full"
+        return range_query(kind, canvas, memory, ask.window, mask_token_id)

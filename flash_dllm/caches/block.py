@@ -11,28 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from flash_dllm.caches.base import CachePolicy, StepFacts, range_query, verify_query
+from flash_dllm.caches.base import FrozenPrefixCache, StepFacts, verify_query
 from flash_dllm.canvas import Canvas
-from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
+from flash_dllm.query import Mass, Query, Role, VerifyAsk
 
 
 @dataclass(frozen=True)
-class BlockCache(CachePolicy):
-    """The memory is a number: how many positions, from the first on, hold their final entries."""
+class BlockCache(FrozenPrefixCache):
+    """The prefix is the finished blocks."""
 
     name: ClassVar[str] = "block"
-    keeps_entries: ClassVar[bool] = False
     fits: ClassVar[frozenset[str]] = frozenset({"block-causal", "causal"})
-
-    def start(self) -> int:
-        return 0
-
-    def tracked(self, memory: int) -> tuple[int, ...]:
-        return ()
-
-    def draft(self, memory: int, canvas: Canvas, ask: DraftAsk, mask_token_id: int) -> Query:
-        kind = "draft" if memory else "full"
-        return range_query(kind, canvas, memory, ask.window, mask_token_id)
 
     def verify(
         self, memory: int, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: Mass | None

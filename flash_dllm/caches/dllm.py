@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from flash_dllm.caches.interval import EVERY, IntervalCache, IntervalMemory
+from flash_dllm.caches.interval import IntervalCache, IntervalMemory, steps_between
 from flash_dllm.canvas import Canvas
-from flash_dllm.config import check_ranges
 from flash_dllm.layer_plan import LayerPlan, LayerReport, least_similar
 
 
@@ -45,24 +44,13 @@ class DllmCache(IntervalCache):
 
     name: ClassVar[str] = "dllm"
 
-    prompt_interval: int = field(
-        default=50, metadata={**EVERY, "symbol": "K_p", "help": "steps between prompt refreshes"}
-    )
-    answer_interval: int = field(
-        default=7, metadata={**EVERY, "symbol": "K_r", "help": "steps between answer refreshes"}
-    )
+    prompt_interval: int = steps_between(50, "K_p", "prompt")
+    answer_interval: int = steps_between(7, "K_r", "answer")
     transfer_ratio: float = field(
         default=0.25,
         metadata={"symbol": "ρ", "low": 0.0, "high": 1.0,
                   "help": "share of the answer that a layer refreshes in between"},
     )
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    @property
-    def intervals(self) -> tuple[int, int]:
-        return self.prompt_interval, self.answer_interval
 
     def plan(
         self, memory: IntervalMemory, canvas: Canvas, due: tuple[int, ...], stale: tuple[int, ...]

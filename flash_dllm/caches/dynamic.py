@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from flash_dllm.caches.interval import EVERY, IntervalCache, IntervalMemory
+from flash_dllm.caches.interval import IntervalCache, IntervalMemory, steps_between
 from flash_dllm.canvas import Canvas
-from flash_dllm.config import check_ranges
 from flash_dllm.layer_plan import LayerPlan, LayerReport, least_similar
 
 SHARPNESS = 200.0  # of the softmax over the layers' movements, as in the released code
@@ -87,12 +86,8 @@ class DynamicCache(IntervalCache):
 
     name: ClassVar[str] = "dynamic"
 
-    prompt_interval: int = field(
-        default=5000, metadata={**EVERY, "symbol": "K_p", "help": "steps between prompt refreshes"}
-    )
-    answer_interval: int = field(
-        default=5000, metadata={**EVERY, "symbol": "K_r", "help": "steps between answer refreshes"}
-    )
+    prompt_interval: int = steps_between(5000, "K_p", "prompt")
+    answer_interval: int = steps_between(5000, "K_r", "answer")
     newest_size: int = field(
         default=32,
         metadata={"symbol": "", "low": 0, "high": 8192,
@@ -107,13 +102,6 @@ class DynamicCache(IntervalCache):
         default=False,
         metadata={"help": "at most one position besides, from step 3 on (as released)"},
     )
-
-    def __post_init__(self) -> None:
-        check_ranges(self)
-
-    @property
-    def intervals(self) -> tuple[int, int]:
-        return self.prompt_interval, self.answer_interval
 
     def plan(
         self, memory: IntervalMemory, canvas: Canvas, due: tuple[int, ...], stale: tuple[int, ...]

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from flash_dllm.caches.base import CachePolicy, StepFacts, range_query, verify_query
+from flash_dllm.caches.base import FrozenPrefixCache, StepFacts, verify_query
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import check_ranges
-from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
+from flash_dllm.query import Mass, Query, Role, VerifyAsk
 
 FREEZE = ("position", "block")
 
 
 @dataclass(frozen=True)
-class FreeCache(CachePolicy):
-    """The memory is a number: how many positions, from the first on, are frozen.
+class FreeCache(FrozenPrefixCache):
+    """The prefix is what is frozen.
 
     freeze="position": every position before the first mask is frozen by the pass that reads it
     there, so its entry comes from a pass that saw its token (their code for Dream).
@@ -28,7 +28,6 @@ class FreeCache(CachePolicy):
     """
 
     name: ClassVar[str] = "free"
-    keeps_entries: ClassVar[bool] = False
 
     freeze: str = field(
         default="position",
@@ -37,16 +36,6 @@ class FreeCache(CachePolicy):
 
     def __post_init__(self) -> None:
         check_ranges(self)
-
-    def start(self) -> int:
-        return 0
-
-    def tracked(self, memory: int) -> tuple[int, ...]:
-        return ()
-
-    def draft(self, memory: int, canvas: Canvas, ask: DraftAsk, mask_token_id: int) -> Query:
-        kind = "draft" if memory else "full"
-        return range_query(kind, canvas, memory, ask.window, mask_token_id)
 
     def verify(
         self, memory: int, canvas: Canvas, ask: VerifyAsk, mask_token_id: int, mass: Mass | None

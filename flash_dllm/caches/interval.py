@@ -8,14 +8,22 @@ layer always computes everything (arXiv 2506.06295).
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from flash_dllm.caches.base import CachePolicy, StepFacts, rows_query, verify_query
 from flash_dllm.canvas import Canvas
+from flash_dllm.config import check_ranges
 from flash_dllm.layer_plan import LayerPlan, LayerReport
 from flash_dllm.query import DraftAsk, Mass, Query, Role, VerifyAsk
 
-EVERY = {"symbol": "", "low": 1, "high": 1_000_000}
+
+def steps_between(default: int, symbol: str, what: str) -> int:
+    """The field of an interval: every policy has defaults of its own."""
+    return field(
+        default=default,
+        metadata={"symbol": symbol, "low": 1, "high": 1_000_000,
+                  "help": f"steps between {what} refreshes"},
+    )
 
 
 @dataclass(frozen=True)
@@ -35,10 +43,11 @@ class IntervalCache(CachePolicy):
     keeps_entries = False
     by_layer = True
 
-    @property
-    @abstractmethod
-    def intervals(self) -> tuple[int, int]:
-        """Every how many steps the prompt and the answer are refreshed."""
+    prompt_interval: int
+    answer_interval: int
+
+    def __post_init__(self) -> None:
+        check_ranges(self)
 
     @abstractmethod
     def plan(
@@ -91,7 +100,8 @@ class IntervalCache(CachePolicy):
         self, memory: IntervalMemory, canvas: Canvas
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The positions of the prompt, and of the answer, that this step refreshes."""
-        prompt, answer = (memory.steps % interval == 0 for interval in self.intervals)
+        prompt = memory.steps % self.prompt_interval == 0
+        answer = memory.steps % self.answer_interval == 0
         start = canvas.prompt_length
         return (
             tuple(range(start)) if prompt else (),
