@@ -10,6 +10,7 @@ from typing import Any
 from flash_dllm.decoder import decode_batch
 from flash_dllm.engine_protocol import Engine
 from flash_dllm.settings import Settings
+from flash_dllm.terminal import facts_of
 
 PROMPT = "prompt"
 
@@ -57,12 +58,7 @@ def decode_many(
         {
             "index": index,
             PROMPT: text,
-            "text": trace.text,
-            "token_ids": list(trace.token_ids),
-            "tokens": trace.tokens,
-            "steps": len(trace.steps),
-            "passes": trace.passes,
-            "verified": trace.verified,
+            **facts_of(trace),
             "prompt_format": prompt_format,
         }
         for (index, text, _), trace in zip(prompts, traces, strict=True)

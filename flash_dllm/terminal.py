@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 from flash_dllm.trace import DecodeTrace, StepTrace, join_token_texts
 
@@ -13,16 +14,23 @@ def progress(sentence: str) -> None:
     print(f"· {sentence}", file=sys.stderr)
 
 
+def facts_of(trace: DecodeTrace) -> dict[str, Any]:
+    """A run's answer and its counts as plain data."""
+    return {
+        "text": trace.text,
+        "token_ids": list(trace.token_ids),
+        "tokens": trace.tokens,
+        "steps": len(trace.steps),
+        "passes": trace.passes,
+        "verified": trace.verified,
+    }
+
+
 def report(trace: DecodeTrace, as_json: bool) -> None:
     """The answer and its costs."""
     if as_json:
         facts = {
-            "text": trace.text,
-            "token_ids": list(trace.token_ids),
-            "tokens": trace.tokens,
-            "steps": len(trace.steps),
-            "passes": trace.passes,
-            "verified": trace.verified,
+            **facts_of(trace),
             "seconds": round(trace.seconds, 4),
             "model": trace.model.name,
             "prompt_format": trace.prompt_format,

@@ -63,11 +63,6 @@ def fast_dllm_tokens(
     return count
 
 
-def row_layers(trace: DecodeTrace) -> int:
-    """Rows that went through a layer, summed over layers and passes: the cost beside passes."""
-    return trace.row_layers
-
-
 def _ids(trace: DecodeTrace) -> list[int]:
     """All answer positions as decoded; what stayed masked behind the end is <|endoftext|>."""
     end = trace.model.eos_token_ids[0] if trace.model.eos_token_ids else 0

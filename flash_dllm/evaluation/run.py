@@ -30,7 +30,6 @@ from flash_dllm.evaluation.counting import (
     COUNTS_PROMPT,
     STOP_STRINGS,
     fast_dllm_tokens,
-    row_layers,
 )
 from flash_dllm.evaluation.item import Item
 from flash_dllm.evaluation.journal import Journal
@@ -232,7 +231,7 @@ def _counts(engine: Any, task: str, trace: DecodeTrace) -> dict[str, Any]:
         "steps": len(trace.steps),
         "passes": trace.passes,
         "rows": trace.rows,
-        "row_layers": row_layers(trace),
+        "row_layers": trace.row_layers,
         "verified": trace.verified,
         "guide_passes": trace.guide_passes,
         "guide_rows": trace.guide_rows,
