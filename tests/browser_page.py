@@ -4,6 +4,8 @@ import shutil
 import socket
 from contextlib import contextmanager
 
+import pytest
+
 FLAGS = [
     "--headless",
     "--no-sandbox",
@@ -65,3 +67,48 @@ def opened(started, url: str, width: int = 1280, height: int = 900, wait_for: st
     yield page
     context.close()
     assert faults == [], faults
+
+
+# the marks of a file that drives the served page
+BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        chromium() is None, reason="chromium is not installed (apt-get install chromium)"
+    ),
+    # gradio's and starlette's own calls into each other, not ours
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+CHARTS = ".fd-gamma[aria-valuenow]"
+
+
+@contextmanager
+def served(runs):
+    """The page on a free port; gives its address."""
+    from app.serve import launch
+    from app.ui import build
+
+    demo = build(runs)
+    _, address, _ = launch(demo, "127.0.0.1", free_port(), prevent_thread_lock=True, quiet=True)
+    yield address
+    demo.close(verbose=False)
+
+
+def step_of(page) -> int:
+    return int(page.get_attribute(".fd", "data-step"))
+
+
+def choose_toy(page) -> None:
+    page.get_by_label("Example").click()
+    page.get_by_role("option", name="Toy example").click()
+    page.wait_for_function("document.querySelectorAll('.tk').length === 4")
+
+
+def status(page, pattern: str) -> str:
+    page.wait_for_function(
+        "p => new RegExp(p).test(document.querySelector('#fd-status p').innerText)",
+        arg=pattern,
+        timeout=20_000,
+    )
+    return page.inner_text("#fd-status p")

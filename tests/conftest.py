@@ -36,3 +36,12 @@ def engine(small_folder):
     from flash_dllm.models import load_model
 
     return load_model(small_folder, device="cpu", dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    """A browser for the tests of one file."""
+    from tests.browser_page import browser
+
+    with browser() as started:
+        yield started

@@ -3,7 +3,6 @@
 import json
 import re
 import time
-from contextlib import contextmanager
 
 import pytest
 
@@ -11,38 +10,9 @@ from app import embed
 from app.presets import ASSETS, EMBEDDED
 from flash_dllm.trace_json import save
 from tests.app_traces import SlowEngine, hostile, rich, toy
-from tests.browser_page import browser, chromium, free_port, opened
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, status, step_of
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        chromium() is None, reason="chromium is not installed (apt-get install chromium)"
-    ),
-    # gradio's and starlette's own calls into each other, not ours
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
-
-CHARTS = ".fd-gamma[aria-valuenow]"
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as started:
-        yield started
-
-
-@contextmanager
-def served(runs):
-    """The page on a free port; gives its address."""
-    from app.serve import launch
-    from app.ui import build
-
-    demo = build(runs)
-    _, address, _ = launch(demo, "127.0.0.1", free_port(), prevent_thread_lock=True, quiet=True)
-    yield address
-    demo.close(verbose=False)
+pytestmark = BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -61,25 +31,6 @@ def url():
 def page(chrome, url):
     with opened(chrome, url + "?__theme=light", wait_for=CHARTS) as tab:
         yield tab
-
-
-def step_of(page) -> int:
-    return int(page.get_attribute(".fd", "data-step"))
-
-
-def choose_toy(page) -> None:
-    page.get_by_label("Example").click()
-    page.get_by_role("option", name="Toy example").click()
-    page.wait_for_function("document.querySelectorAll('.tk').length === 4")
-
-
-def status(page, pattern: str) -> str:
-    page.wait_for_function(
-        "p => new RegExp(p).test(document.querySelector('#fd-status p').innerText)",
-        arg=pattern,
-        timeout=20_000,
-    )
-    return page.inner_text("#fd-status p")
 
 
 def test_the_page_opens_on_a_drawn_trace(page):

@@ -5,25 +5,10 @@ import pytest
 from app.presets import EMBEDDED
 from app.runs import Runs
 from tests.app_traces import SlowEngine
-from tests.browser_page import browser, chromium, opened
-from tests.test_app_browser import CHARTS, choose_toy, served, status, step_of
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, status, step_of
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        chromium() is None, reason="chromium is not installed (apt-get install chromium)"
-    ),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = BROWSER
 KEPT = "JSON.parse(sessionStorage.getItem('flash-dllm' + location.pathname) || '{}')"
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

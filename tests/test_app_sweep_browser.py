@@ -3,27 +3,11 @@
 import pytest
 
 from app.runs import Runs
-from tests.browser_page import browser, chromium, opened
-from tests.test_app_browser import CHARTS, served
+from tests.browser_page import BROWSER, CHARTS, opened, served
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        chromium() is None, reason="chromium is not installed (apt-get install chromium)"
-    ),
-    # gradio's and starlette's own calls into each other, not ours
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = BROWSER
 FRONT = "#fd-sweep-board [data-block=front] .main-svg"
 SAYS = "([id, w]) => (document.querySelector(id)?.innerText || '').includes(w)"
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

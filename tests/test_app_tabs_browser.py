@@ -11,19 +11,9 @@ from app.runs import Runs
 from flash_dllm.trace import DecodeTrace
 from flash_dllm.trace_json import load, save
 from tests.app_traces import SlowEngine, hostile
-from tests.browser_page import browser, chromium, opened
-from tests.test_app_browser import CHARTS, choose_toy, served
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        chromium() is None, reason="chromium is not installed (apt-get install chromium)"
-    ),
-    # gradio's and starlette's own calls into each other, not ours
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = BROWSER
 DRAWN = {
     "Verify lab": "[data-block=ladder] .main-svg",
     "Compare": "[data-block=progress] .main-svg",
@@ -37,12 +27,6 @@ def recorded(key: str) -> DecodeTrace:
     """A run that ships with the page."""
     return load(TRACES / f"{key}.json")
 
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")

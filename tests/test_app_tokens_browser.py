@@ -8,26 +8,10 @@ from app.presets import EMBEDDED, TRACES
 from app.runs import Runs
 from flash_dllm.trace_json import load, save
 from tests.app_traces import SlowEngine, rich
-from tests.browser_page import browser, chromium, opened
-from tests.test_app_browser import CHARTS, choose_toy, served
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        chromium() is None, reason="chromium is not installed (apt-get install chromium)"
-    ),
-    # gradio's and starlette's own calls into each other, not ours
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = BROWSER
 LIFE = ".fd-life tbody tr"
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
