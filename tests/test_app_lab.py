@@ -8,10 +8,15 @@ from app import lab, real_run
 from app.lab_view import lab_board, missed_rows
 from app.presets import TRACES
 from app.runs import Runs
+from flash_dllm.caches import BlockCache
+from flash_dllm.config import DecodeConfig
+from flash_dllm.decoder import decode
 from flash_dllm.query import Role, visible_slots
+from flash_dllm.strategies import FlashVerify
 from flash_dllm.trace import COMMITTED, Verdict
 from flash_dllm.trace_json import load
 from tests.app_traces import hostile, rich, toy
+from tests.hash_engine import HashEngine
 
 
 def block(message: str, name: str) -> dict:
@@ -188,3 +193,14 @@ def test_a_refused_draft_in_the_lab_is_named_by_its_reason():
     words = {row[4].split(":")[0] for row in missed_rows(rich())}
     assert words <= {"refused", "behind the stop", "not checked"}
     assert any(p.verdict is Verdict.MISMATCH for s in rich().steps for p in s.proposals)
+
+
+def test_a_block_causal_text_ends_with_the_block_that_is_being_filled():
+    """Prompt 3, blocks of 4: in the first step positions 4 to 14 don't exist yet."""
+    engine = HashEngine(causal_block=4, end_share=0)
+    config = DecodeConfig(gen_length=12, window_size=4)
+    trace = decode(engine, [1, 2, 3], FlashVerify(0.9, 0.5), BlockCache(), config)
+    assert lab.canvas_before(trace, 1).horizon == 4
+    asked = [lab.verify_pass(trace, step.index) for step in trace.steps]
+    lengths = [query.length for query in asked if query is not None]
+    assert lengths and set(lengths) <= {4, 8, 12, 15}
