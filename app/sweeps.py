@@ -54,7 +54,7 @@ class Place:
 
 @dataclass
 class SweepJob:
-    """A sweep that was started; `stop` pauses it within a step.
+    """A sweep that was started; `stop` pauses it within a step, for good if `is_cancelled`.
 
     state  waiting, loading, running, then finished, paused or failed
     steps  steps of items since the present point began
@@ -63,6 +63,7 @@ class SweepJob:
     sweep: SweepFile
     model: str
     stop: threading.Event = field(default_factory=threading.Event)
+    is_cancelled: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
     state: str = "waiting"
     done: int = 0
@@ -236,6 +237,9 @@ class Sweeps:
 
     def cancel(self, number: str, place: Place) -> None:
         """End a sweep for good; what was measured stays. Raises RunError."""
+        if job := self._jobs.get(number):
+            # before it ends: whoever watches it tells its last state, perhaps after us
+            job.is_cancelled = True
         self.pause(number)
         if not place.storage:
             raise RunError("The bundled study is not running, so there is nothing to cancel.")
@@ -335,6 +339,8 @@ def progress(job: SweepJob) -> str:
             left = (job.total - job.done) * sum(later) / len(later) - now
             line += f"; about {in_minutes(max(1.0, left))} left"
         return line
+    if job.state == "paused" and job.is_cancelled:
+        return f"Cancelled after {points}."
     if job.state == "paused":
         return f"Paused: {points} measured. Resume goes on from here."
     if job.state == "failed":

@@ -48,6 +48,7 @@ def opened(started, url: str, width: int = 1280, height: int = 900, wait_for: st
     context = started.new_context(viewport={"width": width, "height": height})
     page = context.new_page()
     faults: list[str] = []
+    visited: list[str] = []
 
     def logged(message):
         if message.type == "error":
@@ -61,11 +62,18 @@ def opened(started, url: str, width: int = 1280, height: int = 900, wait_for: st
     page.on("pageerror", lambda error: faults.append(f"page: {error}"))
     page.on("request", asked)
     page.on("dialog", lambda dialog: (faults.append("dialog"), dialog.dismiss()))
-    page.goto(url)
-    if wait_for:
-        page.wait_for_selector(wait_for, timeout=20_000)
-    yield page
-    context.close()
+    page.on("framenavigated", lambda frame: visited.append(f"went to {frame.url}"))
+    try:
+        page.goto(url)
+        if wait_for:
+            page.wait_for_selector(wait_for, timeout=20_000)
+        yield page
+    except Exception as error:
+        error.add_note(f"what the page logged: {visited + faults}")
+        error.add_note(f"what it showed: {page.inner_text('body')[:3000]!r}")
+        raise
+    finally:
+        context.close()
     assert faults == [], faults
 
 

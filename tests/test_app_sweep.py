@@ -199,6 +199,8 @@ def test_a_cancelled_sweep_keeps_what_was_measured_and_is_not_open(sweeps):
     table = sweeps.table(place)
     assert job.state == "paused" and table.is_cancelled and not table.is_open
     assert 1 <= table.settled < 90
+    # the watcher may tell its last state after the page has told of the cancelling
+    assert progress(job) == f"Cancelled after {job.done} of 90 points."
 
 
 def test_the_next_sweep_waits_for_the_one_that_runs(sweeps):

@@ -63,10 +63,10 @@ def open_study(sweep: SweepFile) -> Study:
     known = study.user_attrs.get(DESCRIPTION)
     if known is None:
         study.set_user_attr(DESCRIPTION, described)
-        with warnings.catch_warnings():
-            # names for the dashboard; Optuna has called them experimental since 3.2
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            study.set_metric_names(list(sweep.objectives))
+        # Names for the dashboard; Optuna has called them experimental since 3.2. The filter stays:
+        # catch_warnings() would put back the filters of all threads, and sweeps run beside a page.
+        warnings.filterwarnings("ignore", ".*set_metric_names is experimental")
+        study.set_metric_names(list(sweep.objectives))
     elif differing := [
         key
         for key in described
