@@ -82,23 +82,16 @@ def resolve_impl(impl: str, device: str) -> str:
     return impl
 
 
-def rms_norm(
-    hidden: Tensor, weight: Tensor, eps: float, impl: str, upcoming: Tensor | None = None
-) -> Tensor:
-    """See `reference.rms_norm`.
-
-    `upcoming` here and below is the weight of the product that comes next: a kernel may ask for
-    part of it ahead. It changes no result.
-    """
+def rms_norm(hidden: Tensor, weight: Tensor, eps: float, impl: str) -> Tensor:
+    """See `reference.rms_norm`."""
     _check_norm("rms_norm", hidden, weight)
     match impl:
         case "torch":
             return reference.rms_norm(hidden, weight, eps)
         case "triton":
             from kernels import rms_norm as kernel
-            from kernels.prefetch import hint
 
-            return kernel.rms_norm(hidden, weight, eps, hint(upcoming, len(hidden)))
+            return kernel.rms_norm(hidden, weight, eps)
     raise _no_kernel("rms_norm", impl)
 
 
@@ -109,7 +102,6 @@ def add_rms_norm(
     eps: float,
     impl: str,
     rows: Tensor | None = None,
-    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`."""
     _check_norm("add_rms_norm", hidden, weight)
@@ -122,10 +114,8 @@ def add_rms_norm(
             return reference.add_rms_norm(hidden, branch, weight, eps, rows)
         case "triton":
             from kernels import rms_norm as kernel
-            from kernels.prefetch import hint
 
-            ahead = hint(upcoming, len(hidden if rows is None else rows))
-            return kernel.add_rms_norm(hidden, branch, weight, eps, rows, ahead)
+            return kernel.add_rms_norm(hidden, branch, weight, eps, rows)
     raise _no_kernel("add_rms_norm", impl)
 
 
@@ -143,7 +133,6 @@ def project_and_cache(
     n_heads: int,
     impl: str,
     route: str = "auto",
-    upcoming: Tensor | None = None,
 ) -> Tensor:
     """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place.
 
@@ -169,11 +158,10 @@ def project_and_cache(
                 from kernels.fused_qkv import fused_qkv
 
                 return fused_qkv(hidden, weight, *rest)
-            from kernels.prefetch import hint
             from kernels.rope_cache import rope_cache
 
             qkv = linear(hidden, weight, impl)
-            return rope_cache(qkv, *rest, hint(upcoming, len(hidden)))
+            return rope_cache(qkv, *rest)
     raise _no_kernel("project_and_cache", impl)
 
 
@@ -272,10 +260,9 @@ def swiglu(
 
                 gated = skinny_gemm(hidden, gate_up, tile, is_gated=True)
             else:
-                from kernels.prefetch import hint
                 from kernels.swiglu import swiglu as kernel
 
-                gated = kernel(linear(hidden, gate_up, impl), hint(down, len(hidden)))
+                gated = kernel(linear(hidden, gate_up, impl))
             return linear(gated, down, impl, may_split)
     raise _no_kernel("swiglu", impl)
 

@@ -59,11 +59,6 @@ GATED_TILES: dict[int, dict[tuple[int, int, int], Tile]] = {
         (128, 24576, 4096): Tile(64, 64, 1, 3, 4, True),  # 57.9, 59.0
     }
 }
-# how much of the next weights a pointwise kernel asks for, by architecture class. H200: nothing;
-# 4 to 32 MB made norm and product together 0 to 5 µs slower
-PREFETCHED_BYTES: dict[int, int] = {}
-# with more rows a pass is no longer bound by reading weights
-PREFETCH_ROWS = 256
 
 
 def qkv_route(rows: int, head_dim: int, device: torch.device, route: str = "auto") -> str:
@@ -98,8 +93,3 @@ def product_tile(rows: int, weight: Tensor, is_gated: bool = False) -> Tile | No
     table = (GATED_TILES if is_gated else PRODUCT_TILES).get(arch, {})
     fitting = [key for key in table if rows <= key[0] and key[1:] == tuple(weight.shape)]
     return table[min(fitting)] if fitting else None
-
-
-def prefetched_bytes(rows: int, device: torch.device) -> int:
-    """How many bytes of the next product's weights to ask for ahead; 0: none."""
-    return PREFETCHED_BYTES.get(architecture(device), 0) if rows <= PREFETCH_ROWS else 0

@@ -131,13 +131,13 @@ class Transformer:
         first, last = mass_layers or (0, spec.n_layers - 1)
         total = self._no_mass(schedule)
         hidden = F.embedding(packed.tokens, self.weights.embedding)
-        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl, upcoming=blocks[0].qkv)
+        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl)
         for number, block in enumerate(blocks):
             keys, values = cache.keys[number], cache.values[number]
             q = ops.project_and_cache(
                 normed, block.qkv, block.qkv_bias, block.head_norms, self._cos, self._sin,
                 packed.positions, packed.slots, keys, values, spec.n_heads, impl,
-                self.qkv_route, upcoming=block.attn_out,
+                self.qkv_route,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if total is not None and first <= number <= last:
@@ -148,19 +148,14 @@ class Transformer:
                     out.reshape(len(hidden), -1), block.attn_out, impl, may_split=may_split
                 )
             )
-            hidden, normed = ops.add_rms_norm(
-                hidden, branch, block.ffn_norm, eps, impl, upcoming=block.gate_up
-            )
+            hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
             branch = self._joined(self.feed_forward(normed, block, may_split))
             if number + 1 < len(blocks):
-                following = blocks[number + 1]
-                hidden, normed = ops.add_rms_norm(
-                    hidden, branch, following.attn_norm, eps, impl, upcoming=following.qkv
-                )
+                following = blocks[number + 1].attn_norm
+                hidden, normed = ops.add_rms_norm(hidden, branch, following, eps, impl)
         # only the deciding rows go on to the head
         _, deciding = ops.add_rms_norm(
-            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict,
-            upcoming=self.weights.head,
+            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict
         )
         logits = ops.linear(deciding, self.weights.head, impl)
         self._beside.join()

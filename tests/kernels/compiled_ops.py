@@ -94,21 +94,18 @@ def variants(arch: int):
         compiled = compile_kernel(
             rms_norm._rms_norm_kernel, arch, 8, None,
             {"total_ptr": "half", "branch_ptr": "fp32" if parts > 1 else "half"},
-            PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096, ASKS_AHEAD=arch == 90, LANES=256,
-            **overlap(arch),
+            PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096, **overlap(arch),
         )  # fmt: skip
         yield f"rms_norm of {parts} parts", compiled
     compiled = compile_kernel(
-        swiglu._swiglu_kernel, arch, swiglu.WARPS, BLOCK=swiglu.BLOCK, ASKS_AHEAD=arch == 90,
-        LANES=32 * swiglu.WARPS, **overlap(arch),
-    )  # fmt: skip
+        swiglu._swiglu_kernel, arch, swiglu.WARPS, BLOCK=swiglu.BLOCK, **overlap(arch)
+    )
     yield "swiglu", compiled
     for extras in (False, True):
         compiled = compile_kernel(
             rope_cache._rope_cache_kernel, arch, 4, N_HEADS=32, N_KV_HEADS=8, HALF=64,
             BLOCK_HALF=64, BLOCK_HEADS=rope_cache.ELEMENTS // 128, HAS_BIAS=extras,
-            HAS_NORMS=extras, ASKS_AHEAD=arch == 90, LANES=32 * rope_cache.WARPS,
-            **overlap(arch),
+            HAS_NORMS=extras, **overlap(arch),
         )  # fmt: skip
         yield f"rope_cache extras={extras}", compiled
     for noise, alternatives in ((False, 0), (True, 5)):
@@ -145,7 +142,7 @@ def facts(compiled) -> dict[str, int]:
     ptx = compiled.asm["ptx"]
     patterns = {
         "wgmma": r"wgmma\.mma_async", "mma": r"mma\.sync", "cp_async": r"cp\.async\.c[ag]",
-        "tma": r"cp\.async\.bulk\.tensor", "prefetch": r"cp\.async\.bulk\.prefetch",
+        "tma": r"cp\.async\.bulk\.tensor",
     }  # fmt: skip
     counts = {name: len(re.findall(pattern, ptx)) for name, pattern in patterns.items()}
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

@@ -49,13 +49,3 @@ def test_products_run_on_tensor_cores_behind_asynchronous_copies(arch):
         # one copy a tile before the loop for each stage ahead, and one inside
         assert facts["tma"] + facts["cp_async"] >= 4, (name, facts)
         assert ("uses_tma=True" in name) == (facts["tma"] > 0), (name, facts)
-
-
-def test_pointwise_kernels_ask_for_the_next_weights_on_sm_90():
-    asking = [
-        facts["prefetch"]
-        for name, facts in compiled(90).items()
-        if name.startswith(("rms_norm", "rope_cache", "swiglu"))
-    ]
-    # one instruction a thread, in one place
-    assert asking == [1] * 6
