@@ -33,9 +33,11 @@ from torch import Tensor  # noqa: E402
 from kernels import (  # noqa: E402
     confidence,
     fused_qkv,
+    quantize_rows,
     reference,
     rms_norm,
     rope_cache,
+    scaled,
     swiglu,
 )
 from kernels.routes import Tile  # noqa: E402
@@ -160,6 +162,30 @@ def pointwise_cases() -> Iterator[Case]:
         yield case
 
 
+def quantize_cases() -> Iterator[Case]:
+    """What fp8 products cost before they start: a row's scale and its numbers in 8 bits."""
+    for rows in ROWS:
+        for width in (D, FFN):
+            x = random(rows, width)
+            case = Case(f"quantize_rows of {width}", rows, 3 * rows * width, 0, 1)
+            case.variants.append(Variant("torch", same(scaled.quantize_rows, x)))
+            case.variants.append(Variant("triton", same(quantize_rows.quantize_rows, x)))
+            yield case
+
+
+def fp8_variants(hidden: Tensor, weights: list[Tensor], truth: Tensor) -> Iterator[Variant]:
+    """The product in fp8, alone and with the quantisation of its rows before it."""
+    if scaled.why_no_fp8(hidden.device, DTYPE) is not None:
+        return
+    small = [scaled.quantize_weight(weight) for weight in weights]
+    rows = quantize_rows.quantize_rows(hidden)
+    whole = lambda i: scaled.hardware_product(  # noqa: E731
+        *quantize_rows.quantize_rows(hidden), small[i]
+    )
+    yield Variant("scaled_mm", lambda i: scaled.hardware_product(*rows, small[i]))
+    yield Variant("quantize_rows+scaled_mm", whole, relative_error(whole(0), truth))
+
+
 def torch_swiglu(gate_up: Tensor) -> Tensor:
     gate, up = gate_up.chunk(2, dim=-1)
     return F.silu(gate) * up
@@ -277,6 +303,7 @@ def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
                 Variant("cublas", lambda i, h=hidden, w=weights: F.linear(h, w[i]),
                         relative_error(F.linear(hidden, weights[0]), truth))
             )
+            case.variants += fp8_variants(hidden, weights, truth) if shape != "head" else ()
             if rows <= MAX_ROWS:
                 for tile in sweep_tiles(n, rows, False) if is_sweep else []:
                     add_tile(case, tile, hidden, weights, truth, False)
@@ -375,6 +402,7 @@ def main() -> None:
         ({"rms_norm", "add_rms_norm", "swiglu"}, pointwise_cases),
         ({"rope_cache", "project_and_cache"}, project_cases),
         ({"confidence"}, confidence_cases),
+        ({f"quantize_rows of {width}" for width in (D, FFN)}, quantize_cases),
         ({*SHAPES, "gate_up+swiglu"}, lambda: product_cases(options.sweep, options.rows)),
     ]
     results: list[dict[str, str]] = []

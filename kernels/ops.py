@@ -17,6 +17,7 @@ from kernels import experts as expert_reference
 from kernels import reference, routes
 from kernels.experts import Experts
 from kernels.reference import HeadNorms
+from kernels.scaled import ScaledWeight, Weight, scaled_product
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
@@ -121,7 +122,7 @@ def add_rms_norm(
 
 def project_and_cache(
     hidden: Tensor,
-    weight: Tensor,
+    weight: Weight,
     bias: Tensor | None,
     head_norms: HeadNorms | None,
     cos: Tensor,
@@ -154,7 +155,9 @@ def project_and_cache(
             )
         case "triton":
             rest = (bias, head_norms, cos, sin, positions, slots, key_cache, value_cache, n_heads)
-            if routes.qkv_route(len(hidden), head_dim, hidden.device, route) == routes.FUSED_QKV:
+            is_scaled = isinstance(weight, ScaledWeight)
+            way = routes.qkv_route(len(hidden), head_dim, hidden.device, route, is_scaled)
+            if way == routes.FUSED_QKV and isinstance(weight, Tensor):
                 from kernels.fused_qkv import fused_qkv
 
                 return fused_qkv(hidden, weight, *rest)
@@ -218,7 +221,7 @@ def add_attention_mass(
     raise _no_kernel("add_attention_mass", impl)
 
 
-def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -> Tensor:
+def linear(hidden: Tensor, weight: Weight, impl: str, may_split: bool = False) -> Tensor:
     """See `reference.linear`.
 
     With `may_split` the result may also be the fp32 parts [S, R, N] whose sum it is, for
@@ -232,6 +235,10 @@ def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -
         case "torch":
             return reference.linear(hidden, weight)
         case "triton":
+            if isinstance(weight, ScaledWeight):
+                from kernels.quantize_rows import quantize_rows
+
+                return scaled_product(*quantize_rows(hidden), weight, hidden.dtype)
             tile = routes.product_tile(len(hidden), weight)
             if tile is None:
                 return reference.linear(hidden, weight)
@@ -243,7 +250,7 @@ def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -
 
 
 def swiglu(
-    hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str, may_split: bool = False
+    hidden: Tensor, gate_up: Weight, down: Weight, impl: str, may_split: bool = False
 ) -> Tensor:
     """See `reference.swiglu`; `may_split` as in `linear`."""
     if gate_up.shape[0] != 2 * down.shape[1]:
@@ -255,7 +262,7 @@ def swiglu(
             return reference.swiglu(hidden, gate_up, down)
         case "triton":
             tile = routes.product_tile(len(hidden), gate_up, is_gated=True)
-            if tile is not None:
+            if tile is not None and isinstance(gate_up, Tensor):
                 from kernels.skinny_gemm import skinny_gemm
 
                 gated = skinny_gemm(hidden, gate_up, tile, is_gated=True)

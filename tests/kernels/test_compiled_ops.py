@@ -49,3 +49,10 @@ def test_products_run_on_tensor_cores_behind_asynchronous_copies(arch):
         # one copy a tile before the loop for each stage ahead, and one inside
         assert facts["tma"] + facts["cp_async"] >= 4, (name, facts)
         assert ("uses_tma=True" in name) == (facts["tma"] > 0), (name, facts)
+
+
+def test_fp8_is_made_by_the_hardware_from_quotients_that_are_rounded_like_torch():
+    facts = compiled(90)["quantize_rows"]
+    # 16,384 numbers are 64 a thread, two a conversion; a quotient each and the scale's
+    assert facts["to_fp8"] == 32 and facts["division"] == 65
+    assert "quantize_rows" not in compiled(80)

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from kernels import ops
+from kernels.quantize_rows import quantize_rows
+from kernels.scaled import quantize_weight, scaled_product, why_no_fp8
 from tests.kernels.truth import HAS_GPU, random
 
 pytestmark = [
@@ -16,13 +18,17 @@ D, HEADS, SIZE, FFN, VOCAB, ROWS = 256, 4, 64, 512, 1000, 48
 class Layer:
     """One layer's operations but attention, on inputs that can be changed in place."""
 
-    def __init__(self):
-        def weight(*shape, seed):
+    def __init__(self, is_fp8=False):
+        def dense(*shape, seed):
             return random(*shape, seed=seed, dtype=torch.bfloat16, scale=shape[-1] ** -0.5)
+
+        def weight(*shape, seed):
+            matrix = dense(*shape, seed=seed)
+            return quantize_weight(matrix) if is_fp8 else matrix
 
         self.hidden = random(ROWS, D, seed=0, dtype=torch.bfloat16)
         self.norm = random(D, seed=1, dtype=torch.bfloat16)
-        self.qkv, self.head = weight(3 * D, D, seed=2), weight(VOCAB, D, seed=3)
+        self.qkv, self.head = weight(3 * D, D, seed=2), dense(VOCAB, D, seed=3)
         self.gate_up, self.down = weight(2 * FFN, D, seed=4), weight(D, FFN, seed=5)
         angle = torch.rand(100, SIZE // 2, device="cuda")
         self.cos, self.sin = angle.cos(), angle.sin()
@@ -43,9 +49,18 @@ class Layer:
         return ops.confidence(ops.linear(normed, self.head, impl), VOCAB - 1, None, 3, impl)
 
 
-@pytest.mark.parametrize("route", ["rope_cache", "fused_qkv"])
-def test_a_captured_layer_answers_for_new_inputs_like_a_launched_one(route):
-    layer = Layer()
+def needs_fp8():
+    if (reason := why_no_fp8(torch.device("cuda"), torch.bfloat16)) is not None:
+        pytest.skip(f"fp8 {reason}")
+
+
+@pytest.mark.parametrize(
+    ("route", "is_fp8"), [("rope_cache", False), ("fused_qkv", False), ("auto", True)]
+)
+def test_a_captured_layer_answers_for_new_inputs_like_a_launched_one(route, is_fp8):
+    if is_fp8:
+        needs_fp8()
+    layer = Layer(is_fp8)
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -70,8 +85,11 @@ def test_a_captured_layer_answers_for_new_inputs_like_a_launched_one(route):
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
-def test_no_operation_waits_for_the_device():
-    layer = Layer()
+@pytest.mark.parametrize("is_fp8", [False, True])
+def test_no_operation_waits_for_the_device(is_fp8):
+    if is_fp8:
+        needs_fp8()
+    layer = Layer(is_fp8)
     layer.run("triton")
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -79,3 +97,14 @@ def test_no_operation_waits_for_the_device():
             layer.run(impl)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_the_hardware_multiplies_fp8_as_exactly_as_bf16_can_say():
+    needs_fp8()
+    layer = Layer(is_fp8=True)
+    values, scales = quantize_rows(layer.hidden)
+    got = scaled_product(values, scales, layer.gate_up, torch.bfloat16).double()
+    weight = layer.gate_up.values.double() * layer.gate_up.scales[:, None]
+    exact = (values.double() * scales[:, None]) @ weight.T
+    # one rounding to bf16, and the multiplier's own sum, which keeps 14 bits
+    assert (got - exact).norm() <= 2**-8 * exact.norm()
