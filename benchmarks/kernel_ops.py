@@ -33,12 +33,13 @@ from torch import Tensor  # noqa: E402
 from kernels import (  # noqa: E402
     confidence,
     fused_qkv,
+    quantize_rows,
     reference,
     rms_norm,
     rope_cache,
+    scaled,
     swiglu,
 )
-from kernels.prefetch import Hint, first_columns  # noqa: E402
 from kernels.routes import Tile  # noqa: E402
 from kernels.skinny_gemm import MAX_ROWS, row_tiles, skinny_gemm, skinny_parts  # noqa: E402
 
@@ -161,6 +162,30 @@ def pointwise_cases() -> Iterator[Case]:
         yield case
 
 
+def quantize_cases() -> Iterator[Case]:
+    """What fp8 products cost before they start: a row's scale and its numbers in 8 bits."""
+    for rows in ROWS:
+        for width in (D, FFN):
+            x = random(rows, width)
+            case = Case(f"quantize_rows of {width}", rows, 3 * rows * width, 0, 1)
+            case.variants.append(Variant("torch", same(scaled.quantize_rows, x)))
+            case.variants.append(Variant("triton", same(quantize_rows.quantize_rows, x)))
+            yield case
+
+
+def fp8_variants(hidden: Tensor, weights: list[Tensor], truth: Tensor) -> Iterator[Variant]:
+    """The product in fp8, alone and with the quantisation of its rows before it."""
+    if scaled.why_no_fp8(hidden.device, DTYPE) is not None:
+        return
+    small = [scaled.quantize_weight(weight) for weight in weights]
+    rows = quantize_rows.quantize_rows(hidden)
+    whole = lambda i: scaled.hardware_product(  # noqa: E731
+        *quantize_rows.quantize_rows(hidden), small[i]
+    )
+    yield Variant("scaled_mm", lambda i: scaled.hardware_product(*rows, small[i]))
+    yield Variant("quantize_rows+scaled_mm", whole, relative_error(whole(0), truth))
+
+
 def torch_swiglu(gate_up: Tensor) -> Tensor:
     gate, up = gate_up.chunk(2, dim=-1)
     return F.silu(gate) * up
@@ -278,6 +303,7 @@ def product_cases(is_sweep: bool, row_counts: Sequence[int]) -> Iterator[Case]:
                 Variant("cublas", lambda i, h=hidden, w=weights: F.linear(h, w[i]),
                         relative_error(F.linear(hidden, weights[0]), truth))
             )
+            case.variants += fp8_variants(hidden, weights, truth) if shape != "head" else ()
             if rows <= MAX_ROWS:
                 for tile in sweep_tiles(n, rows, False) if is_sweep else []:
                     add_tile(case, tile, hidden, weights, truth, False)
@@ -324,43 +350,6 @@ def add_tile(
         case.variants.append(
             Variant(f"parts {name}", lambda i: skinny_parts(hidden, weights[i], tile, is_gated))
         )
-
-
-def prefetch_cases() -> Iterator[Case]:
-    """A small kernel and the product behind it, asking for more or less of the weights ahead."""
-    norm = 1 + random(D, scale=0.1)
-    for before, shape in (
-        ("norm", "qkv"), ("norm", "gate_up"), ("norm", "attn_out"), ("swiglu", "down"),
-    ):  # fmt: skip
-        n, k = SHAPES[shape]
-        copies = copies_of(2.0 * n * k)
-        weights = [random(n, k, scale=k**-0.5) for _ in range(copies)]
-        for rows in (rows for rows in ROWS if rows <= MAX_ROWS):
-            fixed = [random(rows, D), random(rows, D), norm]
-            pair: Callable[..., Tensor] = norm_then_product
-            if before == "swiglu":
-                fixed, pair = [random(rows, 2 * FFN)], swiglu_then_product
-            case = Case(
-                f"{before}+{shape}", rows, 2.0 * (n * k + rows * (n + 4 * D)), 2.0 * rows * n * k,
-                copies,
-            )
-            for megabytes in (0, 4, 8, 12, 16, 24, 32):
-                hints = [first_columns(w, rows, megabytes << 20) for w in weights]
-                call = walking(pair, fixed, list(zip(weights, hints, strict=True)))
-                call(0)
-                case.variants.append(Variant(f"{megabytes} MB ahead", call))
-            yield case
-
-
-def norm_then_product(
-    x: Tensor, branch: Tensor, norm: Tensor, weight: Tensor, ahead: Hint | None
-) -> Tensor:
-    normed = rms_norm.add_rms_norm(x, branch, norm, 1e-5, ahead=ahead)[1]
-    return F.linear(normed, weight)
-
-
-def swiglu_then_product(gate_up: Tensor, weight: Tensor, ahead: Hint | None) -> Tensor:
-    return F.linear(swiglu.swiglu(gate_up, ahead), weight)
 
 
 def confidence_cases() -> Iterator[Case]:
@@ -413,7 +402,7 @@ def main() -> None:
         ({"rms_norm", "add_rms_norm", "swiglu"}, pointwise_cases),
         ({"rope_cache", "project_and_cache"}, project_cases),
         ({"confidence"}, confidence_cases),
-        ({"norm+qkv", "norm+gate_up", "norm+attn_out", "swiglu+down"}, prefetch_cases),
+        ({f"quantize_rows of {width}" for width in (D, FFN)}, quantize_cases),
         ({*SHAPES, "gate_up+swiglu"}, lambda: product_cases(options.sweep, options.rows)),
     ]
     results: list[dict[str, str]] = []

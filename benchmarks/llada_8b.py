@@ -76,16 +76,21 @@ class Bench:
         out = Path(options.out)
         self.table = Table(out / "llada_8b.csv", versions(self.device))
         self._summary_file = out / "summary.json"
-        self.engine = random_engine(shape, self.impl, options.device, not options.no_graphs)
+        self.is_fp8: bool = options.fp8
+        self.engine = random_engine(
+            shape, self.impl, options.device, not options.no_graphs, self.is_fp8
+        )
 
     def add(self, section: str, name: str, unit: str, value: Spread | float, **facts) -> None:
         note = facts.pop("note", "random weights")
-        facts = {"impl": self.impl, "batch": "", "rows": "", "logit_rows": ""} | facts
+        label = f"{self.impl} fp8" if self.is_fp8 else self.impl
+        facts = {"impl": label, "batch": "", "rows": "", "logit_rows": ""} | facts
         self.table.add(section, name, unit, value, **facts, note=note)
 
     def keep(self, **figures: float) -> None:
         """Key figures, saved at once."""
-        self.summary |= {name: round(value, 4) for name, value in figures.items()}
+        start = "fp8_" if self.is_fp8 else ""
+        self.summary |= {start + name: round(value, 4) for name, value in figures.items()}
         kind = "h200" if "H200" in self.table.circumstances["device"] else self.device.type
         old = {}
         if self._summary_file.is_file():
@@ -427,6 +432,8 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     cli.add_argument("--steps", type=int, default=40, help="timed steps")
     cli.add_argument("--seconds", type=float, default=1e9, help="start no section after this long")
     cli.add_argument("--no-graphs", action="store_true")
+    cli.add_argument("--fp8", action="store_true", help="the blocks' products in fp8 (W8A8); for "
+                     "passes, steps, admission and memory")  # fmt: skip
     cli.add_argument("--out", default=str(ROOT / "benchmarks" / "results"))
     return cli.parse_args(arguments)
 

@@ -14,6 +14,7 @@ from flash_dllm.engine import ModelEngine
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.transformer import BlockWeights, ModelWeights, Transformer
 from flash_dllm.trace import ModelInfo
+from kernels.scaled import Weight, quantize_weight
 
 # LLaDA's initial deviation; with it the residual stream stays finite through all layers
 DEVIATION = 0.02
@@ -68,13 +69,19 @@ class NoText:
         return f" {token}"
 
 
-def random_weights(spec: ModelSpec, dtype: torch.dtype, device: torch.device) -> ModelWeights:
-    """Normal weights of LLaDA's initial deviation, norms of 1."""
+def random_weights(
+    spec: ModelSpec, dtype: torch.dtype, device: torch.device, is_fp8: bool = False
+) -> ModelWeights:
+    """Normal weights of LLaDA's initial deviation, norms of 1; the blocks' matrices in fp8 if
+    wanted."""
     generator = torch.Generator(device).manual_seed(0)
 
     def draw(*shape: int) -> Tensor:
         tensor = torch.empty(shape, dtype=dtype, device=device)
         return tensor.normal_(0.0, DEVIATION, generator=generator)
+
+    def matrix(*shape: int) -> Weight:
+        return quantize_weight(draw(*shape)) if is_fp8 else draw(*shape)
 
     def ones() -> Tensor:
         return torch.ones(spec.d_model, dtype=dtype, device=device)
@@ -83,12 +90,12 @@ def random_weights(spec: ModelSpec, dtype: torch.dtype, device: torch.device) ->
     blocks = tuple(
         BlockWeights(
             attn_norm=ones(),
-            qkv=draw(width + 2 * kv_width, spec.d_model),
+            qkv=matrix(width + 2 * kv_width, spec.d_model),
             qkv_bias=None,
-            attn_out=draw(spec.d_model, width),
+            attn_out=matrix(spec.d_model, width),
             ffn_norm=ones(),
-            gate_up=draw(2 * spec.ffn_size, spec.d_model),
-            down=draw(spec.d_model, spec.ffn_size),
+            gate_up=matrix(2 * spec.ffn_size, spec.d_model),
+            down=matrix(spec.d_model, spec.ffn_size),
         )
         for _ in range(spec.n_layers)
     )
@@ -97,12 +104,14 @@ def random_weights(spec: ModelSpec, dtype: torch.dtype, device: torch.device) ->
     )
 
 
-def random_engine(shape: Shape, impl: str, device: str, has_graphs: bool) -> ModelEngine:
-    """An engine in bf16 on a GPU, fp32 elsewhere."""
+def random_engine(
+    shape: Shape, impl: str, device: str, has_graphs: bool, is_fp8: bool = False
+) -> ModelEngine:
+    """An engine in bf16 on a GPU, fp32 elsewhere; with fp8 products (W8A8) if wanted."""
     place = torch.device(device)
     dtype = torch.bfloat16 if place.type == "cuda" else torch.float32
     spec = shape.spec
-    model = Transformer(spec, random_weights(spec, dtype, place), impl)
+    model = Transformer(spec, random_weights(spec, dtype, place, is_fp8), impl)
     info = ModelInfo(
         name=shape.name, vocab_size=spec.vocab_size, n_layers=spec.n_layers,
         mask_token_id=spec.mask_token_id, eos_token_ids=spec.eos_token_ids,

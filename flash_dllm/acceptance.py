@@ -22,7 +22,9 @@ def by_confidence(positions: Sequence[int], confidences: Sequence[float]) -> lis
     >>> by_confidence([4, 5, 6], [0.5, 0.9, 0.9])
     [1, 2, 0]
     """
-    return sorted(range(len(positions)), key=lambda i: (-confidences[i], positions[i]))
+    # tuples instead of a key: this is done for every sequence while the device waits
+    falling = [-confidence for confidence in confidences]
+    return [i for *_, i in sorted(zip(falling, positions, range(len(positions)), strict=True))]
 
 
 def split(

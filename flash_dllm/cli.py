@@ -114,6 +114,10 @@ def add_decoder_options(cli: argparse.ArgumentParser) -> None:
     add("--no-graphs", action="store_true", help="run without CUDA graphs")
 
 
+# for the two commands that load a model in so many ways
+QUANTIZE_HELP = "8 bits for the blocks: weights (int8, fp8: torchao) or products (fp8_w8a8)"
+
+
 def parser() -> argparse.ArgumentParser:
     """All options; defaults come from the model's preset."""
     cli = OneLineParser(
@@ -129,7 +133,7 @@ def parser() -> argparse.ArgumentParser:
     add("--offline", action="store_true", help="hub names: read the local cache only")
     add("--override", action="append", default=[], metavar="KEY=VALUE", type=key_and_value,
         help="a key that config.json lacks or has wrong; may be repeated")  # fmt: skip
-    add("--quantize", default="none", choices=QUANTIZATIONS, help="8-bit weights (torchao)")
+    add("--quantize", default="none", choices=QUANTIZATIONS, help=QUANTIZE_HELP)
     add("--preset", metavar="NAME", help="settings to start from: the model's, or a peer's; --list "
         "names them")
     add("--prompts", metavar="FILE", help='many prompts instead of one: {"prompt": …} a line')

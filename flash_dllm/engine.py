@@ -24,6 +24,7 @@ from flash_dllm.sampling import GumbelField, choose, guided, rank_mass, read_cho
 from flash_dllm.trace import ModelInfo
 from flash_dllm.workspace import FULL_ROWS, GRAPH_ROWS, Workspace
 from kernels.routes import qkv_route
+from kernels.scaled import product_route
 
 # a full pass of more multiplications (rows × weights) is not captured: launching its kernels
 # costs nothing beside its work, and it seldom comes again
@@ -320,10 +321,13 @@ class ModelSession:
     def _route(self, sizes: PassSizes, is_replay: bool) -> str:
         """How a pass ran, for the record; nothing where there was no choice."""
         model = self._model
+        is_scaled = model.weights.is_scaled
         ways = [] if self._space.graphs is None else ["graph" if is_replay else "eager"]
         if model.impl == "triton":
-            route = qkv_route(sizes.rows, model.spec.head_dim, model.device, model.qkv_route)
-            ways.append(route)
+            size, wanted = model.spec.head_dim, model.qkv_route
+            ways.append(qkv_route(sizes.rows, size, model.device, wanted, is_scaled))
+        if is_scaled:
+            ways.append(product_route(model.device))
         return ", ".join(ways)
 
     def _pass(self, packed: Packed, alternatives: int, queries: Asked = ()) -> Tensor:

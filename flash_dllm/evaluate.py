@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flash_dllm.cli import OneLineParser, add_decoder_options, complain, given_of
+from flash_dllm.cli import (
+    QUANTIZE_HELP,
+    OneLineParser,
+    add_decoder_options,
+    complain,
+    given_of,
+)
 from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.sandbox import WORKERS
 from flash_dllm.evaluation.tasks import ASSETS, TASKS, load_task
-from flash_dllm.models import load_model, load_preset, locate
+from flash_dllm.models import QUANTIZATIONS, load_model, load_preset, locate
 
 
 def parser() -> OneLineParser:
@@ -30,6 +36,7 @@ def parser() -> OneLineParser:
     add("--limit", type=int, metavar="N", help="only the first N items")
     add("--batch", type=int, default=1, metavar="B", help="sequences at a time")
     add_decoder_options(cli)
+    add("--quantize", default="none", choices=QUANTIZATIONS, help=QUANTIZE_HELP)
     add("--preset", metavar="NAME", help="settings to start from: the model's, or a peer's "
         "(python -m flash_dllm --list)")  # fmt: skip
     add("--raw", action="store_true", help="prompts as plain text: no chat template")
@@ -68,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         items = load_task(options.task, options.limit, options.tasks, options.data)
         engine = load_model(
             options.model, options.impl, options.device, options.dtype, not options.no_graphs,
-            guide=options.guide,
+            options.quantize, guide=options.guide,
         )  # fmt: skip
         plan = Plan(
             options.task,

@@ -24,8 +24,8 @@ from flash_dllm.layer_plan import LayerPlan, LayerReport
 from flash_dllm.models.transformer import BlockWeights, Transformer
 from flash_dllm.query import Query, Role
 from kernels import ops
-from kernels.dense import dense
 from kernels.reference import wide
+from kernels.scaled import linear
 
 
 @dataclass
@@ -170,9 +170,9 @@ def _values(model: Transformer, block: BlockWeights, normed_RD: Tensor) -> Tenso
     first = (spec.n_heads + spec.n_kv_heads) * spec.head_dim
     if type(block.qkv) is Tensor:
         bias = None if block.qkv_bias is None else block.qkv_bias[first:]
-        return dense(normed_RD, block.qkv[first:], bias)
+        return linear(normed_RD, block.qkv[first:], bias)
     # a quantised weight is one product and can't be cut
-    return dense(normed_RD, block.qkv, block.qkv_bias)[:, first:]
+    return linear(normed_RD, block.qkv, block.qkv_bias)[:, first:]
 
 
 def _turned(

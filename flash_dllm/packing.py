@@ -91,8 +91,9 @@ class PassBuffer:
         self._group = group
         self._is_dense = is_dense
         self._layouts: dict[tuple[PassSizes, int], _Layout] = {}
-        # the host's and the device's views of a layout: making them costs more than filling them
-        self._views: dict[tuple[PassSizes, int], tuple[dict, dict]] = {}
+        # the host's and the device's views of a layout, and the pass that the device's are: making
+        # them costs more than filling them
+        self._views: dict[tuple[PassSizes, int, bool], tuple[dict, dict, Packed]] = {}
         self._is_fixed = room is not None
         # the smallest blocks need the longest table
         self._allocate(_Layout(room, 1, room.rows, True).length if room is not None else 0)
@@ -120,22 +121,25 @@ class PassBuffer:
         is_padded = sizes is not None or _is_ragged(queries)
         sizes = sizes or PassSizes.of(queries)
         block_size = block_size or best_block_size(sizes.width, self._group)
-        key = sizes, block_size
-        layout = self._layouts.get(key)
+        layout = self._layouts.get((sizes, block_size))
         if layout is None:
             layout = _Layout(sizes, block_size, _blocks(sizes, block_size), self._is_dense)
-            self._layouts[key] = layout
+            self._layouts[sizes, block_size] = layout
         if layout.length > len(self._host):
             if self._is_fixed:
                 raise RuntimeError(f"the pass {sizes} needs more room than was set apart for it")
             self._allocate(layout.length)
+        key = sizes, block_size, is_padded
         if key not in self._views:
-            self._views[key] = layout.split(self._host.numpy()), layout.split(self._copy)
-        on_host, on_device = self._views[key]
+            on_device = layout.split(self._copy)
+            packed = _packed(layout, on_device, is_padded)
+            self._views[key] = layout.split(self._host.numpy()), on_device, packed
+        on_host, on_device, packed = self._views[key]
         _write(layout, on_host, queries, table.numpy())
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)
-        return _packed(layout, on_device, is_padded)
+        # the torch truth keeps its dense mask with the pass, which must then be a new one
+        return _packed(layout, on_device, is_padded) if self._is_dense else packed
 
 
 def _blocks(sizes: PassSizes, block_size: int) -> int:
@@ -226,28 +230,37 @@ def _write(
     starts = counts.cumsum() - counts
     batch, rows = len(asked), int(counts.sum())
     sequences = np.repeat(np.arange(batch), counts)
-    local, roles, ranks = (_joined(asked, name) for name in ("slots", "roles", "ranks"))
-    views = _VIEW_OF_ROLE[roles]
-    is_view = views != SLOT
+    positions = _joined(asked, "positions")
+    if sizes.has_views:
+        local, roles, ranks = (_joined(asked, name) for name in ("slots", "roles", "ranks"))
+        views, readers = _VIEW_OF_ROLE[roles], _READER_OF_ROLE[roles]
+    else:
+        # every row writes to its position's own slot, and nobody needs a rank
+        local = positions
+        ranks = views = readers = np.zeros_like(positions)  # SLOT
 
     def put(name: str, values: Any, padding: int) -> None:
         at[name][: len(values)] = values
         at[name][len(values) :] = padding
 
     put("tokens", _joined(asked, "tokens"), 0)
-    put("positions", _joined(asked, "positions"), 0)
+    put("positions", positions, 0)
     put("slots", table[handles[sequences], local], NO_SLOT)
-    readers = _READER_OF_ROLE[roles]
-    # rows of past blocks of a block-causal model stand below all ranks, block by block
-    before = _blocks_before(asked)
-    put("row_code_R", np.where(before > 0, -before, 2 * ranks + (readers == DRAFT_VIEW)), 0)
-    predict = [row + start for query, start in zip(asked, starts.tolist(), strict=True)
-               for row in query.predict]  # fmt: skip
+    codes = 2 * ranks + (readers == DRAFT_VIEW)
+    if any(map(has_past_rows, asked)):
+        # rows of past blocks of a block-causal model stand below all ranks, block by block
+        before = _blocks_before(asked)
+        codes = np.where(before > 0, -before, codes)
+    put("row_code_R", codes, 0)
+    predict = _joined(asked, "predict")
+    predict += np.repeat(starts, [len(query.predict) for query in asked])
     put("predict", predict, 0)
     # keys are the positions' slots, then the scratch slots of this pass's views
     lengths = np.array([query.length for query in asked])
-    is_scratch = local >= lengths[sequences]
-    put("key_count_B", lengths + np.bincount(sequences[is_scratch], minlength=batch), 0)
+    put("key_count_B", lengths, 0)
+    if sizes.has_views:
+        is_scratch = local >= lengths[sequences]
+        at["key_count_B"][:batch] += np.bincount(sequences[is_scratch], minlength=batch)
     put("page_table_BN", table[handles, : sizes.keys : PAGE] // PAGE, 0)
     # padding rows go with the last sequence: their results are never read, but they are numbers
     in_blocks = counts.copy()
@@ -257,9 +270,10 @@ def _write(
         in_blocks, layout.block_size, blocks
     )
     if sizes.mass:
-        _write_mass(at, asked, starts)
-    place = sequences[is_view], local[is_view]
+        _write_mass(at, asked, predict)
     if sizes.has_views:
+        is_view = views != SLOT
+        place = sequences[is_view], local[is_view]
         at["key_row_BK"].fill(-1)
         at["key_row_BK"][place] = np.flatnonzero(is_view)
         _write_rules(at, asked, place, views[is_view], ranks[is_view])
@@ -284,23 +298,36 @@ def _write(
             at[name].fill(0)
         at["key_view_BK"][place] = views[is_view]
         at["key_rank_BK"][place] = ranks[is_view]
-        for number, query in enumerate(asked):
-            for slot, rank in query.searched.items():
-                at["key_searched_BK"][number, slot] = rank
+        searching, slots, hidden_from = _searched(asked)
+        at["key_searched_BK"][searching, slots] = hidden_from
+
+
+def _searched(asked: Sequence[Query]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(sequence, slot, rank) of every searched slot."""
+    counts = [len(query.searched) for query in asked]
+    slots = list(chain.from_iterable(query.searched for query in asked))
+    ranks = list(chain.from_iterable(query.searched.values() for query in asked))
+    sequences = np.repeat(np.arange(len(asked)), counts)
+    return sequences, np.array(slots, np.int64), np.array(ranks, np.int64)
 
 
 def _write_mass(
-    at: Mapping[str, np.ndarray], asked: Sequence[Query], starts: np.ndarray
+    at: Mapping[str, np.ndarray], asked: Sequence[Query], predict: np.ndarray
 ) -> None:
-    """The rows whose attention mass is averaged, and their weights."""
+    """The rows whose attention mass is averaged (the first predicted ones), and their weights.
+
+    predict  the predicted rows of all queries, end to end
+    """
     rows, weights = at["mass_rows_BP"], at["mass_weight_BP"]
     rows.fill(0)
     weights.fill(0.0)
-    for number, query in enumerate(asked):
-        if query.wants_mass and (wanted := len(query.mass_rows)):
-            rows[number, :wanted] = query.mass_rows
-            rows[number, :wanted] += starts[number]
-            weights[number, :wanted] = 1.0 / wanted
+    wanted = np.array([query.mass_count for query in asked])
+    starts = np.array([len(query.predict) for query in asked]).cumsum()
+    starts -= [len(query.predict) for query in asked]
+    number = np.repeat(np.arange(len(asked)), wanted)
+    within = np.arange(len(number)) - (wanted.cumsum() - wanted)[number]
+    rows[number, within] = predict[starts[number] + within]
+    weights[number, within] = (1.0 / np.maximum(wanted, 1))[number]
 
 
 def _write_rules(
@@ -327,10 +354,10 @@ def _write_rules(
     ends = np.arange(1, mixed.shape[1] + 1) * MASK_TILE
     mixed[:] = ends > at["key_count_B"][:, None]
     mixed[place[0], place[1] // MASK_TILE] = 1
+    sequences, slots, hidden_from = _searched(asked)
+    until[sequences, slots] = 2 * hidden_from
+    mixed[sequences, slots // MASK_TILE] = 1
     for number, query in enumerate(asked):
-        for slot, rank in query.searched.items():
-            until[number, slot] = 2 * rank
-            mixed[number, slot // MASK_TILE] = 1
         size = query.block_size
         if size is not None and has_past_rows(query):
             # a slot of the b-th block from the last is seen by rows of code ≥ -b
@@ -436,4 +463,6 @@ def _is_ragged(queries: Sequence[tuple[int, Query]]) -> bool:
 
 def _joined(asked: Sequence[Query], name: str) -> np.ndarray:
     """One field of all queries, end to end."""
-    return np.fromiter(chain.from_iterable(getattr(query, name) for query in asked), np.int64)
+    fields = [getattr(query, name) for query in asked]
+    # by way of a list, which costs half of what an iterator does
+    return np.array(list(chain.from_iterable(fields)), np.int64)

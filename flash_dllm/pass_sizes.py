@@ -32,14 +32,15 @@ class PassSizes:
         """The exact sizes of these queries."""
         asked = [query for _, query in queries]
         views = [view_count(query) for query in asked]
+        rows = [query.rows for query in asked]
         return cls(
-            rows=sum(query.rows for query in asked),
-            predicted=sum(len(query.predict) for query in asked),
+            rows=sum(rows),
+            predicted=sum([len(query.predict) for query in asked]),
             sequences=len(asked),
-            width=max(query.rows for query in asked),
-            keys=max(query.length + count for query, count in zip(asked, views, strict=True)),
-            mass=max(len(query.mass_rows) if query.wants_mass else 0 for query in asked),
-            has_views=any(views) or any(has_past_rows(query) for query in asked),
+            width=max(rows),
+            keys=max([query.length + count for query, count in zip(asked, views, strict=True)]),
+            mass=max([query.mass_count for query in asked]),
+            has_views=any(views) or any(map(has_past_rows, asked)),
         )
 
     def padded(self, keys: int) -> PassSizes:
@@ -59,7 +60,8 @@ def view_count(query: Query) -> int:
     """How many rows write to scratch slots."""
     if not query.searched and not query.replaced:
         return 0
-    return sum(slot >= query.length for slot in query.slots)
+    length = query.length
+    return len([slot for slot in query.slots if slot >= length])
 
 
 def has_past_rows(query: Query) -> bool:

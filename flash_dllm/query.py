@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from itertools import compress
 
 from flash_dllm.layer_plan import LayerPlan, LayerReport
@@ -92,7 +93,7 @@ class VerifyAsk:
     shares_masks: bool = False
     unviewed: tuple[int, ...] = ()
 
-    @property
+    @cached_property
     def viewed(self) -> list[int]:
         """The searched positions that get a mask view, in acceptance order."""
         without = set(self.unviewed)
@@ -171,6 +172,11 @@ class Query:
         return self.predict[: len(self.predict) - len(self.scored)]
 
     @property
+    def mass_count(self) -> int:
+        """How many of them there are, if their mass is wanted."""
+        return len(self.predict) - len(self.scored) if self.wants_mass else 0
+
+    @property
     def answers(self) -> int:
         """How many answers come back: one per predicted row, or per guided pair of them."""
         return len(self.predict) // 2 if self.guidance else len(self.predict)
@@ -192,14 +198,38 @@ class Mass:
     """Attention mass of a draft pass, as it is recorded: shares rounded to 6 digits, at most 1.
 
     values   by position; all keys together have mass 1
-    top      (position, share) of the decided positions by falling mass, ties by position: the
-             first `Query.top` of them, or all
+    ranked   the decided positions by falling mass, ties by position: the first `Query.top` of
+             them, or all
+    shares   theirs
     decided  what all decided positions hold together
     """
 
     values: Sequence[float]
-    top: tuple[tuple[int, float], ...]
+    ranked: Sequence[int]
+    shares: Sequence[float]
     decided: float
+
+    @cached_property
+    def top(self) -> tuple[tuple[int, float], ...]:
+        """(position, share) of the ranked ones, as it is recorded."""
+        return tuple(zip(self.ranked, self.shares, strict=True))
+
+    def heaviest(self, positions: Sequence[int], count: int) -> tuple[int, ...]:
+        """At most `count` of these decided positions, by falling mass, ties by position.
+
+        >>> Mass.of([0.2, 0.4, 0.1, 0.3], bytes([1, 0, 1, 1]), top=1).heaviest([0, 2, 3], 2)
+        (3, 0)
+        """
+        if count <= 0:
+            return ()
+        # nearly always found among the top ones, which are ranked already
+        left = set(positions)
+        found = [position for position in self.ranked if position in left][:count]
+        if len(found) < min(count, len(left)):
+            values = self.values
+            others = sorted([(-values[p], p) for p in left.difference(found)])
+            found += [position for _, position in others[: count - len(found)]]
+        return tuple(found)
 
     @classmethod
     def of(cls, values: Sequence[float], decided: bytes, top: int) -> Mass:
@@ -212,7 +242,8 @@ class Mass:
         ranked = sorted(positions, key=lambda position: (-values[position], position))
         return cls(
             values,
-            tuple((position, _share(values[position])) for position in ranked[:top]),
+            ranked[:top],
+            [_share(values[position]) for position in ranked[:top]],
             _share(math.fsum(values[position] for position in ranked)),
         )
 

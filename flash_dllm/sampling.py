@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -15,6 +16,8 @@ from kernels.reference import wide
 
 # decisions are made on rounded numbers, so that a saved trace replays to the same decisions
 DIGITS = 6
+# a score and a place as one number, and room for one row of such numbers
+_PLACES, _ROW = 1 << 24, 1 << 46
 
 
 class GumbelField:
@@ -115,8 +118,8 @@ class Choice:
     """What `choose` put together, taken apart on the host.
 
     tokens [P] and confidences [P] as lists; alternatives [P] tuples of (token, probability);
-    mass [B, K] fp64 array; changes [P], or empty where not asked; scores [S] as a list. Numbers are
-    rounded to 6 digits.
+    mass [B, K] as it came; changes [P], or empty where not asked; scores [S] as a list. Numbers
+    but mass are rounded to 6 digits.
     """
 
     tokens: list[int]
@@ -137,9 +140,11 @@ def read_choice(
     """Take `choose`'s tensor apart, with the scores behind it; `mass` is the mass's shape, (0, 0)
     where none was asked."""
     shown = rows * alternatives
-    sizes = [rows, rows, shown, shown, mass[0] * mass[1], rows if has_changes else 0]
-    parts = np.split(flat, np.cumsum(sizes))
-    tokens, confidences, other, other_p, masses, changes, scored = parts
+    sizes = (rows, rows, shown, shown, mass[0] * mass[1], rows if has_changes else 0)
+    ends = (0, *accumulate(sizes), len(flat))
+    tokens, confidences, other, other_p, masses, changes, scored = (
+        flat[start:end] for start, end in pairwise(ends)
+    )
     pairs: list[tuple[tuple[int, float], ...]] = [()] * rows
     if alternatives:
         ids = other.astype(np.int64).reshape(rows, alternatives).tolist()
@@ -149,45 +154,65 @@ def read_choice(
         tokens.astype(np.int64).tolist(),
         _rounded(confidences).tolist(),
         pairs,
-        _rounded(masses).reshape(mass),
+        masses.reshape(mass),
         _rounded(changes).tolist(),
         _rounded(scored).tolist(),
     )
 
 
 def rank_mass(mass: np.ndarray, queries: Sequence[Query]) -> list[Mass | None]:
-    """What each query wants of the mass [B, K], as `Mass.of` would rank it.
+    """What each query wants of the mass [B, K], rounded and as `Mass.of` would rank it.
 
     Ranked as whole numbers: millionths, then the position, so that ties are settled exactly.
     """
     if not mass.size:
         return [None] * len(queries)
     count, keys = len(queries), mass.shape[1]
-    mass = mass[:count]
-    decided = np.zeros((count, keys), bool)
+    # what `round` does, and keeps for itself
+    millionths = np.rint(mass[:count].astype(np.float64).clip(0.0, 1.0) * 10**DIGITS)
+    rounded = millionths / 10**DIGITS
+    is_decided = np.zeros((count, keys), bool)
     for number, query in enumerate(queries):
-        decided[number, : len(query.decided)] = np.frombuffer(query.decided, np.uint8)
-    millionths = np.where(decided, np.rint(mass * 10**DIGITS), -1.0).astype(np.int64)
-    ranks = millionths * (1 << 24) + np.arange(keys)[::-1]
+        is_decided[number, : len(query.decided)] = np.frombuffer(query.decided, np.uint8)
+    scores = np.where(is_decided, millionths, -1.0).astype(np.int64)
     top = min(keys, max(1, *(query.top for query in queries)))
-    best = np.sort(np.partition(ranks, keys - top, axis=1)[:, keys - top :], axis=1)[:, ::-1]
-    positions = keys - 1 - best % (1 << 24)
-    shares = np.take_along_axis(mass, positions, axis=1)
-    totals = np.where(decided, millionths, 0).sum(axis=1) / 10**DIGITS
-    counts = decided.sum(axis=1)
+    positions = _largest(scores, top)
+    shares = np.take_along_axis(rounded, positions, axis=1).tolist()
+    totals = (np.where(is_decided, millionths, 0.0).sum(axis=1) / 10**DIGITS).tolist()
+    counts, places = is_decided.sum(axis=1).tolist(), positions.tolist()
     ranked: list[Mass | None] = []
     for number, query in enumerate(queries):
         if not query.wants_mass:
             ranked.append(None)
             continue
-        own = min(query.top, int(counts[number]))
-        pairs = zip(
-            positions[number, :own].tolist(), shares[number, :own].tolist(), strict=True
-        )
-        values = mass[number, : query.length].data
-        total = round(min(1.0, float(totals[number])), DIGITS)
-        ranked.append(Mass(values, tuple(pairs), total))
+        own = min(query.top, counts[number])
+        values = rounded[number, : query.length].data
+        total = round(min(1.0, totals[number]), DIGITS)
+        ranked.append(Mass(values, places[number][:own], shares[number][:own], total))
     return ranked
+
+
+def _largest(scores: np.ndarray, top: int) -> np.ndarray:
+    """Positions [B, top] of each row's largest scores, falling, ties to the lower position.
+
+    scores  [B, K] int64, at least -1 and below 2^20; K below 2^24
+    """
+    count, keys = scores.shape
+    ranks = scores * _PLACES + np.arange(keys)[::-1]  # no two of a row are equal
+    # the top-th largest of the peaks of groups is no more than that of all: few pass it, and only
+    # they are sorted
+    size = max(1, keys // (2 * top))
+    groups = keys // size
+    peaks = ranks[:, : groups * size].reshape(count, size, groups).max(axis=1)
+    bound = np.partition(peaks, groups - top, axis=1)[:, groups - top, None]
+    passed = np.flatnonzero(ranks >= bound)
+    row = passed // keys
+    # one sort for all rows: row by row, falling ranks
+    falling = np.sort(row * _ROW - ranks.ravel()[passed])
+    passing = np.bincount(row, minlength=count)
+    first = passing.cumsum() - passing
+    chosen = np.arange(count)[:, None] * _ROW - falling[first[:, None] + np.arange(top)]
+    return keys - 1 - chosen % _PLACES
 
 
 def _rounded(values: np.ndarray) -> np.ndarray:

@@ -116,13 +116,9 @@ class LiveSequence:
         written = set(_positions(last, Role.DECIDED))
         moves = []
         if last.kind == "verify" and self.cache.promotes:
-            views = {
-                position: slot
-                for position, slot, role in zip(
-                    last.positions, last.slots, last.roles, strict=True
-                )
-                if role == Role.DRAFT_VIEW
-            }
+            wanted = int(Role.DRAFT_VIEW)
+            rows = zip(last.positions, last.slots, last.roles, strict=True)
+            views = {position: slot for position, slot, role in rows if role == wanted}
             moves = [
                 (views[p.position], p.position)
                 for p in decision.judged
@@ -222,8 +218,7 @@ class EndedStep:
 
 def _positions(query: Query, *roles: Role) -> tuple[int, ...]:
     """Positions of the rows with one of these roles, in row order."""
-    return tuple(
-        position
-        for position, row_role in zip(query.positions, query.roles, strict=True)
-        if row_role in roles
-    )
+    # plain numbers: an enumeration's member compares at several times the cost
+    wanted = [int(role) for role in roles]
+    pairs = zip(query.positions, query.roles, strict=True)
+    return tuple([position for position, role in pairs if role in wanted])

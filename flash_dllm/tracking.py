@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def next_tracked(
-    decided: Sequence[int],
+    ranked: Sequence[int],
     newly: Sequence[int],
     dirty: Sequence[int],
     mass: Sequence[float],
@@ -15,8 +15,8 @@ def next_tracked(
 ) -> tuple[int, ...]:
     """T_{t+1}, in order of preference.
 
-    decided  all decided positions, this step's included
-    newly    this step's
+    ranked   the decided positions by falling mass, ties by position; this step's may be left out
+    newly    this step's, in any order
     dirty    decided since they were last written: always kept, also beyond `track_size`, because
              a committed position must not keep a [MASK] entry past the next pass
     mass     attention mass per position (all zero when the pass did not measure it)
@@ -28,13 +28,21 @@ def next_tracked(
     """
     first = sorted(set(dirty))
     taken = set(first)
-    by_mass = lambda position: (-mass[position], position)  # noqa: E731
-    fresh = sorted((p for p in newly if p not in taken), key=by_mass)
+    fresh = by_mass([p for p in newly if p not in taken], mass)
     taken.update(fresh)
     room = track_size - len(first) - len(fresh)
-    rest = sorted((p for p in decided if p not in taken), key=by_mass)[: max(0, room)]
-    ranked = fresh + rest
-    return tuple(first + ranked[: max(0, track_size - len(first))])
+    rest = [p for p in ranked if p not in taken][: max(0, room)]
+    return tuple(first + (fresh + rest)[: max(0, track_size - len(first))])
+
+
+def by_mass(positions: Sequence[int], mass: Sequence[float]) -> list[int]:
+    """Positions by falling mass, ties by position.
+
+    >>> by_mass([0, 1, 2], [.2, .3, .2])
+    [1, 0, 2]
+    """
+    # pairs instead of a key: this is done for every sequence while the device waits
+    return [position for _, position in sorted([(-mass[p], p) for p in positions])]
 
 
 def cosine(now: Sequence[float], before: Sequence[float]) -> float:

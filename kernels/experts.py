@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from kernels.dense import dense
+from kernels.scaled import Weight, linear
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,8 @@ class Experts:
 
     router: Tensor
     bias: Tensor | None
-    gate_up: Sequence[Tensor]
-    down: Sequence[Tensor]
+    gate_up: Sequence[Weight]
+    down: Sequence[Weight]
     top_k: int
     score: str
     renormalise: bool
@@ -74,8 +75,8 @@ def expert_swiglu(hidden_RD: Tensor, experts: Experts) -> Tensor:
     for number, count in enumerate(counts):
         if count:
             x = hidden_RD[rows[start : start + count]]
-            gate, up = dense(x, experts.gate_up[number]).chunk(2, dim=-1)
-            parts.append(dense(F.silu(gate) * up, experts.down[number]))
+            gate, up = linear(x, experts.gate_up[number]).chunk(2, dim=-1)
+            parts.append(linear(F.silu(gate) * up, experts.down[number]))
             start += count
     out = torch.cat(parts) * weights.flatten()[order, None].to(hidden_RD.dtype)
     # back to each row's own order before summing: the sum must not depend on the batch

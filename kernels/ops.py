@@ -17,6 +17,7 @@ from kernels import experts as expert_reference
 from kernels import reference, routes
 from kernels.experts import Experts
 from kernels.reference import HeadNorms
+from kernels.scaled import ScaledWeight, Weight, scaled_product
 from kernels.schedule import Schedule
 
 IMPLS = ("torch", "triton")
@@ -82,23 +83,16 @@ def resolve_impl(impl: str, device: str) -> str:
     return impl
 
 
-def rms_norm(
-    hidden: Tensor, weight: Tensor, eps: float, impl: str, upcoming: Tensor | None = None
-) -> Tensor:
-    """See `reference.rms_norm`.
-
-    `upcoming` here and below is the weight of the product that comes next: a kernel may ask for
-    part of it ahead. It changes no result.
-    """
+def rms_norm(hidden: Tensor, weight: Tensor, eps: float, impl: str) -> Tensor:
+    """See `reference.rms_norm`."""
     _check_norm("rms_norm", hidden, weight)
     match impl:
         case "torch":
             return reference.rms_norm(hidden, weight, eps)
         case "triton":
             from kernels import rms_norm as kernel
-            from kernels.prefetch import hint
 
-            return kernel.rms_norm(hidden, weight, eps, hint(upcoming, len(hidden)))
+            return kernel.rms_norm(hidden, weight, eps)
     raise _no_kernel("rms_norm", impl)
 
 
@@ -109,7 +103,6 @@ def add_rms_norm(
     eps: float,
     impl: str,
     rows: Tensor | None = None,
-    upcoming: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`."""
     _check_norm("add_rms_norm", hidden, weight)
@@ -122,16 +115,14 @@ def add_rms_norm(
             return reference.add_rms_norm(hidden, branch, weight, eps, rows)
         case "triton":
             from kernels import rms_norm as kernel
-            from kernels.prefetch import hint
 
-            ahead = hint(upcoming, len(hidden if rows is None else rows))
-            return kernel.add_rms_norm(hidden, branch, weight, eps, rows, ahead)
+            return kernel.add_rms_norm(hidden, branch, weight, eps, rows)
     raise _no_kernel("add_rms_norm", impl)
 
 
 def project_and_cache(
     hidden: Tensor,
-    weight: Tensor,
+    weight: Weight,
     bias: Tensor | None,
     head_norms: HeadNorms | None,
     cos: Tensor,
@@ -143,7 +134,6 @@ def project_and_cache(
     n_heads: int,
     impl: str,
     route: str = "auto",
-    upcoming: Tensor | None = None,
 ) -> Tensor:
     """See `reference.project_and_cache`; writes `key_cache` and `value_cache` in place.
 
@@ -165,15 +155,16 @@ def project_and_cache(
             )
         case "triton":
             rest = (bias, head_norms, cos, sin, positions, slots, key_cache, value_cache, n_heads)
-            if routes.qkv_route(len(hidden), head_dim, hidden.device, route) == routes.FUSED_QKV:
+            is_scaled = isinstance(weight, ScaledWeight)
+            way = routes.qkv_route(len(hidden), head_dim, hidden.device, route, is_scaled)
+            if way == routes.FUSED_QKV and isinstance(weight, Tensor):
                 from kernels.fused_qkv import fused_qkv
 
                 return fused_qkv(hidden, weight, *rest)
-            from kernels.prefetch import hint
             from kernels.rope_cache import rope_cache
 
             qkv = linear(hidden, weight, impl)
-            return rope_cache(qkv, *rest, hint(upcoming, len(hidden)))
+            return rope_cache(qkv, *rest)
     raise _no_kernel("project_and_cache", impl)
 
 
@@ -230,7 +221,7 @@ def add_attention_mass(
     raise _no_kernel("add_attention_mass", impl)
 
 
-def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -> Tensor:
+def linear(hidden: Tensor, weight: Weight, impl: str, may_split: bool = False) -> Tensor:
     """See `reference.linear`.
 
     With `may_split` the result may also be the fp32 parts [S, R, N] whose sum it is, for
@@ -244,6 +235,10 @@ def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -
         case "torch":
             return reference.linear(hidden, weight)
         case "triton":
+            if isinstance(weight, ScaledWeight):
+                from kernels.quantize_rows import quantize_rows
+
+                return scaled_product(*quantize_rows(hidden), weight, hidden.dtype)
             tile = routes.product_tile(len(hidden), weight)
             if tile is None:
                 return reference.linear(hidden, weight)
@@ -255,7 +250,7 @@ def linear(hidden: Tensor, weight: Tensor, impl: str, may_split: bool = False) -
 
 
 def swiglu(
-    hidden: Tensor, gate_up: Tensor, down: Tensor, impl: str, may_split: bool = False
+    hidden: Tensor, gate_up: Weight, down: Weight, impl: str, may_split: bool = False
 ) -> Tensor:
     """See `reference.swiglu`; `may_split` as in `linear`."""
     if gate_up.shape[0] != 2 * down.shape[1]:
@@ -267,15 +262,14 @@ def swiglu(
             return reference.swiglu(hidden, gate_up, down)
         case "triton":
             tile = routes.product_tile(len(hidden), gate_up, is_gated=True)
-            if tile is not None:
+            if tile is not None and isinstance(gate_up, Tensor):
                 from kernels.skinny_gemm import skinny_gemm
 
                 gated = skinny_gemm(hidden, gate_up, tile, is_gated=True)
             else:
-                from kernels.prefetch import hint
                 from kernels.swiglu import swiglu as kernel
 
-                gated = kernel(linear(hidden, gate_up, impl), hint(down, len(hidden)))
+                gated = kernel(linear(hidden, gate_up, impl))
             return linear(gated, down, impl, may_split)
     raise _no_kernel("swiglu", impl)
 

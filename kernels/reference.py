@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from kernels.dense import dense
+from kernels.scaled import Weight
+from kernels.scaled import linear as any_linear
 from kernels.schedule import Schedule
 
 
@@ -81,7 +82,7 @@ def rotate(x_RHE: Tensor, cos_RE: Tensor, sin_RE: Tensor) -> Tensor:
 
 def project_and_cache(
     hidden_RD: Tensor,
-    weight: Tensor,
+    weight: Weight,
     bias: Tensor | None,
     head_norms: HeadNorms | None,
     cos: Tensor,
@@ -105,7 +106,7 @@ def project_and_cache(
     """
     n_kv_heads, head_dim = key_cache.shape[1:]
     all_heads = n_heads + 2 * n_kv_heads
-    qkv = dense(hidden_RD, weight, bias).view(len(hidden_RD), all_heads, head_dim)
+    qkv = any_linear(hidden_RD, weight, bias).view(len(hidden_RD), all_heads, head_dim)
     q, k, v = qkv.split((n_heads, n_kv_heads, n_kv_heads), dim=1)
     if head_norms is not None:
         q = head_norm(q, head_norms.q, head_norms.eps)
@@ -222,15 +223,15 @@ def _unpad(x: Tensor, schedule: Schedule, n_heads: int) -> Tensor:
     return x[schedule.padded_R] if schedule.is_padded else x
 
 
-def linear(hidden_RD: Tensor, weight: Tensor) -> Tensor:
+def linear(hidden_RD: Tensor, weight: Weight) -> Tensor:
     """hidden [R, K] times weight [N, K] transposed: [R, N]."""
-    return dense(hidden_RD, weight)
+    return any_linear(hidden_RD, weight)
 
 
-def swiglu(hidden_RD: Tensor, gate_up: Tensor, down: Tensor) -> Tensor:
+def swiglu(hidden_RD: Tensor, gate_up: Weight, down: Weight) -> Tensor:
     """The gated feed-forward: down(silu(gate(x)) * up(x)); gate_up [2F, D], down [D, F]."""
-    gate, up = dense(hidden_RD, gate_up).chunk(2, dim=-1)
-    return dense(F.silu(gate) * up, down)
+    gate, up = linear(hidden_RD, gate_up).chunk(2, dim=-1)
+    return linear(F.silu(gate) * up, down)
 
 
 def confidence(

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from kernels.contract import check, check_rows, power_of_two
 from kernels.overlap import begin, overlap
-from kernels.prefetch import Hint, prefetch
 
 # a row must fit the registers of one program
 MAX_SIZE = 32768
@@ -33,24 +32,11 @@ def _rms_norm_kernel(
     part_stride,
     size,
     eps,
-    ahead_ptr,
-    ahead_chunks,
-    ahead_splits,
-    ahead_stride,
-    ahead_share,
-    ahead_size,
     PARTS: tl.constexpr,
     HAS_ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
-    ASKS_AHEAD: tl.constexpr,
-    LANES: tl.constexpr,
     OVERLAPS: tl.constexpr,
 ):
-    if ASKS_AHEAD:
-        prefetch(
-            ahead_ptr, ahead_chunks, ahead_splits, ahead_stride, ahead_share, ahead_size,
-            tl.program_id(0), tl.num_programs(0), LANES,
-        )  # fmt: skip
     begin(OVERLAPS)
     out_row = tl.program_id(0).to(tl.int64)
     row = out_row
@@ -77,11 +63,9 @@ def _rms_norm_kernel(
     )
 
 
-def rms_norm(
-    hidden: Tensor, weight: Tensor, eps: float, ahead: Hint | None = None
-) -> Tensor:
+def rms_norm(hidden: Tensor, weight: Tensor, eps: float) -> Tensor:
     """See `reference.rms_norm`. hidden [..., D], its leading dimensions contiguous."""
-    return _launch("rms_norm", hidden, None, None, weight, eps, ahead)[1]
+    return _launch("rms_norm", hidden, None, None, weight, eps)[1]
 
 
 def add_rms_norm(
@@ -90,10 +74,9 @@ def add_rms_norm(
     weight: Tensor,
     eps: float,
     rows: Tensor | None = None,
-    ahead: Hint | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See `reference.add_rms_norm`. Both results are new tensors."""
-    return _launch("add_rms_norm", hidden, branch, rows, weight, eps, ahead)
+    return _launch("add_rms_norm", hidden, branch, rows, weight, eps)
 
 
 def _launch(
@@ -103,7 +86,6 @@ def _launch(
     rows: Tensor | None,
     weight: Tensor,
     eps: float,
-    ahead: Hint | None,
 ) -> tuple[Tensor, Tensor]:
     """(hidden + branch, its norm); the first is empty without a branch."""
     check(operation, hidden=hidden, branch=branch, weight=weight)
@@ -128,9 +110,8 @@ def _launch(
         warps = min(max(block // 512, 1), 8)
         _rms_norm_kernel[(count,)](
             flat, parts, flat if rows is None else rows, weight, total, normed,
-            flat.stride(0), parts.stride(1), parts.stride(0), size, eps, *(ahead or Hint(flat)),
+            flat.stride(0), parts.stride(1), parts.stride(0), size, eps,
             PARTS=0 if branch is None else len(parts), HAS_ROWS=rows is not None, BLOCK=block,
-            ASKS_AHEAD=ahead is not None, LANES=32 * warps, num_warps=warps,
-            **overlap(flat),
+            num_warps=warps, **overlap(flat),
         )
     return total, normed

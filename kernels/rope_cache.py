@@ -14,7 +14,6 @@ from torch import Tensor
 
 from kernels.contract import check, check_rows, power_of_two
 from kernels.overlap import begin, overlap
-from kernels.prefetch import Hint, prefetch
 from kernels.reference import HeadNorms
 
 # elements of one program: enough to hide latency, small enough to fill the GPU at 32 rows
@@ -38,12 +37,6 @@ def _rope_cache_kernel(
     qkv_stride,
     key_stride,
     value_stride,
-    ahead_ptr,
-    ahead_chunks,
-    ahead_splits,
-    ahead_stride,
-    ahead_share,
-    ahead_size,
     N_HEADS: tl.constexpr,
     N_KV_HEADS: tl.constexpr,
     HALF: tl.constexpr,
@@ -51,16 +44,8 @@ def _rope_cache_kernel(
     BLOCK_HEADS: tl.constexpr,
     HAS_BIAS: tl.constexpr,
     HAS_NORMS: tl.constexpr,
-    ASKS_AHEAD: tl.constexpr,
-    LANES: tl.constexpr,
     OVERLAPS: tl.constexpr,
 ):
-    if ASKS_AHEAD:
-        prefetch(
-            ahead_ptr, ahead_chunks, ahead_splits, ahead_stride, ahead_share, ahead_size,
-            tl.program_id(0) * tl.num_programs(1) + tl.program_id(1),
-            tl.num_programs(0) * tl.num_programs(1), LANES,
-        )  # fmt: skip
     begin(OVERLAPS)
     # blocks of heads: those of q, then of k, then of v
     Q_BLOCKS: tl.constexpr = (N_HEADS + BLOCK_HEADS - 1) // BLOCK_HEADS
@@ -135,7 +120,6 @@ def rope_cache(
     key_cache: Tensor,
     value_cache: Tensor,
     n_heads: int,
-    ahead: Hint | None = None,
 ) -> Tensor:
     """The second half of `reference.project_and_cache`: qkv [R, (H + 2G)·E] → q [R, H, E].
 
@@ -160,11 +144,10 @@ def rope_cache(
         qkv, qkv if bias is None else bias, qkv if q_norm is None else q_norm,
         qkv if k_norm is None else k_norm, 0.0 if head_norms is None else head_norms.eps,
         cos, sin, positions, slots, q, key_cache, value_cache,
-        qkv.stride(0), key_cache.stride(0), value_cache.stride(0), *(ahead or Hint(qkv)),
+        qkv.stride(0), key_cache.stride(0), value_cache.stride(0),
         N_HEADS=n_heads, N_KV_HEADS=n_kv_heads, HALF=head_dim // 2, BLOCK_HALF=block_half,
         BLOCK_HEADS=block_heads, HAS_BIAS=bias is not None, HAS_NORMS=head_norms is not None,
-        ASKS_AHEAD=ahead is not None, LANES=32 * WARPS, num_warps=WARPS,
-        **overlap(qkv),
+        num_warps=WARPS, **overlap(qkv),
     )
     return q
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from kernels.contract import INTERPRETER, architecture, power_of_two
+from kernels.scaled import ScaledWeight, Weight
 
 ROPE_CACHE, FUSED_QKV = "rope_cache", "fused_qkv"
 QKV_ROUTES = ("auto", ROPE_CACHE, FUSED_QKV)
@@ -59,19 +59,16 @@ GATED_TILES: dict[int, dict[tuple[int, int, int], Tile]] = {
         (128, 24576, 4096): Tile(64, 64, 1, 3, 4, True),  # 57.9, 59.0
     }
 }
-# how much of the next weights a pointwise kernel asks for, by architecture class. H200: nothing;
-# 4 to 32 MB made norm and product together 0 to 5 µs slower
-PREFETCHED_BYTES: dict[int, int] = {}
-# with more rows a pass is no longer bound by reading weights
-PREFETCH_ROWS = 256
 
 
-def qkv_route(rows: int, head_dim: int, device: torch.device, route: str = "auto") -> str:
+def qkv_route(
+    rows: int, head_dim: int, device: torch.device, route: str = "auto", is_scaled: bool = False
+) -> str:
     """Which of the two kernels `project_and_cache` runs with impl="triton".
 
     `rope_cache` is one library product and one kernel behind it; `fused_qkv` is the paper's single
-    kernel, for head sizes that are powers of two from 16 on. Raises ValueError for another name
-    or for a single kernel that can't be had.
+    kernel, for head sizes that are powers of two from 16 on and weights that are not fp8
+    (`is_scaled`). Raises ValueError for another name or for a single kernel that can't be had.
     """
     if route not in QKV_ROUTES:
         raise ValueError(f"the QKV route must be one of {', '.join(QKV_ROUTES)}, got {route!r}")
@@ -81,25 +78,24 @@ def qkv_route(rows: int, head_dim: int, device: torch.device, route: str = "auto
             f"fused_qkv takes head sizes that are powers of two from 16 on, got {head_dim}; use "
             f"{ROPE_CACHE!r}"
         )
+    if route == FUSED_QKV and is_scaled:
+        raise ValueError(f"fused_qkv reads no fp8 weights; use {ROPE_CACHE!r}")
     if route != "auto":
         return route
     few = rows <= FUSED_QKV_ROWS.get(architecture(device), 0)
-    return FUSED_QKV if few and is_fusable else ROPE_CACHE
+    return FUSED_QKV if few and is_fusable and not is_scaled else ROPE_CACHE
 
 
-def product_tile(rows: int, weight: Tensor, is_gated: bool = False) -> Tile | None:
+def product_tile(rows: int, weight: Weight, is_gated: bool = False) -> Tile | None:
     """The tile of `skinny_gemm` that beat the library for `rows` rows and a weight [N, K].
 
-    None: take the library. Looks at shapes, dtype and device only.
+    None: take the library, as always for fp8. Looks at shapes, dtype and device only.
     """
+    if isinstance(weight, ScaledWeight):
+        return None
     arch = architecture(weight.device)
     if arch == INTERPRETER or weight.dtype == torch.float32 or not rows:
         return None
     table = (GATED_TILES if is_gated else PRODUCT_TILES).get(arch, {})
     fitting = [key for key in table if rows <= key[0] and key[1:] == tuple(weight.shape)]
     return table[min(fitting)] if fitting else None
-
-
-def prefetched_bytes(rows: int, device: torch.device) -> int:
-    """How many bytes of the next product's weights to ask for ahead; 0: none."""
-    return PREFETCHED_BYTES.get(architecture(device), 0) if rows <= PREFETCH_ROWS else 0

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from kernels.contract import check
 from kernels.overlap import begin, overlap
-from kernels.prefetch import Hint, prefetch
 
 BLOCK, WARPS = 1024, 4
 
@@ -20,23 +19,9 @@ def _swiglu_kernel(
     out_ptr,
     stride,
     size,
-    ahead_ptr,
-    ahead_chunks,
-    ahead_splits,
-    ahead_stride,
-    ahead_share,
-    ahead_size,
     BLOCK: tl.constexpr,
-    ASKS_AHEAD: tl.constexpr,
-    LANES: tl.constexpr,
     OVERLAPS: tl.constexpr,
 ):
-    if ASKS_AHEAD:
-        prefetch(
-            ahead_ptr, ahead_chunks, ahead_splits, ahead_stride, ahead_share, ahead_size,
-            tl.program_id(0) * tl.num_programs(1) + tl.program_id(1),
-            tl.num_programs(0) * tl.num_programs(1), LANES,
-        )  # fmt: skip
     begin(OVERLAPS)
     row = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -47,7 +32,7 @@ def _swiglu_kernel(
     tl.store(out_ptr + row * size + column, out.to(out_ptr.dtype.element_ty), mask=is_real)
 
 
-def swiglu(gate_up: Tensor, ahead: Hint | None = None) -> Tensor:
+def swiglu(gate_up: Tensor) -> Tensor:
     """silu(left half) * right half; gate_up [R, 2F], returns [R, F] in its dtype."""
     check("swiglu", gate_up=gate_up)
     rows, doubled = gate_up.shape
@@ -56,8 +41,7 @@ def swiglu(gate_up: Tensor, ahead: Hint | None = None) -> Tensor:
     if rows:
         grid = (rows, triton.cdiv(size, BLOCK))
         _swiglu_kernel[grid](
-            gate_up, out, gate_up.stride(0), size, *(ahead or Hint(out)), BLOCK=BLOCK,
-            ASKS_AHEAD=ahead is not None, LANES=32 * WARPS, num_warps=WARPS,
+            gate_up, out, gate_up.stride(0), size, BLOCK=BLOCK, num_warps=WARPS,
             **overlap(gate_up),
         )  # fmt: skip
     return out

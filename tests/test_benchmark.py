@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from benchmarks import gpu_smoke, llada_8b, performance_table
+from benchmarks import gpu_smoke, host_share, llada_8b, performance_table
 from benchmarks.acceptance_schedule import DRAFTED, VERIFIED, Schedule
 from benchmarks.timing import Spread
 from flash_dllm.trace_json import load
@@ -45,6 +45,16 @@ def test_the_loop_accepts_what_the_schedule_says(results, batch):
     # ten steps are timed, and the speed is theirs
     step = of(rows, "steps", "step_official", batch)
     assert step["repeats"] == "10"
+
+
+@pytest.mark.parametrize(("is_verify", "passes", "tokens"), [(True, 2, 5.7), (False, 1, 2.8)])
+def test_the_hosts_share_is_measured_on_the_loops_own_steps(is_verify, passes, tokens):
+    found = host_share.run(3, is_verify, wanted=16)
+    assert len(found.waited) == len(found.recorded) == 16 and len(found.steps) == 3 * 20
+    assert all(len(step.passes) == passes for _, step in found.steps)
+    mine = [len(step.accepted) for number, step in found.steps if number == 1]
+    assert sum(mine) / len(mine) == pytest.approx(tokens)
+    assert all(time > 0 for time in found.waited)
 
 
 def test_passes_have_the_rows_that_their_names_say_at_full_size(results):

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RULES = {
     "flash_dllm/models/tokenizer.py": {"transformers"},
     "flash_dllm/models/hub.py": {"huggingface_hub"},
-    "flash_dllm/models/quantize.py": {"flash_dllm", "torch", "torchao"},
+    "flash_dllm/models/quantize.py": {"flash_dllm", "kernels", "torch", "torchao"},
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
     "flash_dllm/engine.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/guide.py": {"flash_dllm", "kernels", "torch"},

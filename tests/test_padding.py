@@ -105,6 +105,25 @@ def untimed(step):
     return replace(step, passes=passes)
 
 
+@pytest.mark.parametrize("is_dense", [True, False])
+def test_a_buffer_that_is_filled_again_holds_nothing_of_the_last_pass(is_dense):
+    """Views, and a pass where there are none of tensors made anew, outlive a fill."""
+    table = torch.arange(128).view(2, 64)
+    one = [(0, verify_query(19, (2, 8, 11), (13, 9))), (1, draft_query(30, (4,), (10, 11, 12)))]
+    other = [(1, verify_query(21, (3,), (15, 17, 9))), (0, draft_query(30, (4, 6), (9,)))]
+    used, fresh = (PassBuffer(torch.device("cpu"), is_dense=is_dense) for _ in range(2))
+    first = used.fill(one, table, SIZES)
+    if is_dense:
+        assert first.schedule.visible_BWK is not None
+    again, expected = used.fill(other, table, SIZES), fresh.fill(other, table, SIZES)
+    assert torch.equal(again.tokens, expected.tokens)
+    for name, value in vars(expected.schedule).items():
+        if torch.is_tensor(value) and value.numel():
+            assert torch.equal(getattr(again.schedule, name), value), name
+    if is_dense:
+        assert torch.equal(again.schedule.visible_BWK, expected.schedule.visible_BWK)
+
+
 def test_the_next_session_takes_the_workspace_over_and_answers_the_same(engine):
     padding = replace(engine, has_graphs=True, _idle=[])
     first = decode_batch(padding, PROMPTS, STRATEGIES[2], FlashCache(), CONFIG, batch_size=2)

@@ -5,13 +5,13 @@ import sys
 import pytest
 import torch
 
-from flash_dllm.caches import FlashCache
+from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
 from flash_dllm.models import EMBEDDED, load_model, memory
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.memory import estimate, free_bytes
-from flash_dllm.strategies import FlashVerify
+from flash_dllm.strategies import FlashVerify, Greedy
 from tests.official_layouts import write_layout
 
 PROMPT = "Nathan has 4 boxes with 6 eggs in each. How many eggs does Nathan have?"
@@ -58,13 +58,62 @@ def test_the_embedded_model_answers_with_8_bit_weights(quantize, error, dtype):
 @pytest.mark.parametrize("name", ["lladamoe", "llada2_moe", "dream"])
 def test_every_kind_of_block_can_be_quantised(tmp_path, name):
     pytest.importorskip("torchao", reason="torchao is optional: requirements-quantize.txt")
-    from flash_dllm.caches import NoCache
-    from flash_dllm.strategies import Greedy
-
     folder = write_layout(tmp_path / name, name)
     engine = load_model(folder, device="cpu", dtype="float32", quantize="int8")
     trace = decode(engine, [1, 2, 3], Greedy(), NoCache(), DecodeConfig(gen_length=4))
     assert None not in trace.token_ids
+
+
+def test_the_embedded_model_answers_with_fp8_products():
+    plain = load_model(device="cpu", dtype="float32")
+    engine = load_model(device="cpu", dtype="float32", quantize="fp8_w8a8")
+    assert engine.info.dtype == "float32, fp8_w8a8 weights"
+    block, full = engine.model.weights.blocks[0], plain.model.weights.blocks[0]
+    for name in ("qkv", "attn_out", "gate_up", "down"):
+        small, whole = getattr(block, name), getattr(full, name)
+        assert small.values.dtype == torch.float8_e4m3fn and small.scales.dtype == torch.float32
+        # three bits behind the first: at most 1/16 of a number, or half of the smallest step
+        error = (small.values.float() * small.scales[:, None] - whole).abs()
+        assert (error <= whole.abs() / 16 + small.scales[:, None] * 2**-10).all()
+    assert torch.equal(engine.model.weights.head, plain.model.weights.head)
+    assert engine.model.weights.count == plain.model.weights.count
+    trace = decode(engine, engine.encode(PROMPT), *RUN)
+    assert trace.text.rstrip().endswith("#### 24")
+    # the record says how products were taken
+    assert set(trace.routes) == {"fp8_emulated"}
+
+
+@pytest.mark.parametrize("name", ["lladamoe", "llada2_moe", "dream", "llada"])
+def test_every_kind_of_block_has_fp8_products(tmp_path, name):
+    folder = write_layout(tmp_path / name, name)
+    engine = load_model(folder, device="cpu", dtype="float32", quantize="fp8_w8a8")
+    plain = load_model(folder, device="cpu", dtype="float32")
+    # experts and norms of heads are parameters too
+    assert engine.model.weights.count == plain.model.weights.count
+    trace = decode(engine, [1, 2, 3], Greedy(), NoCache(), DecodeConfig(gen_length=4))
+    assert None not in trace.token_ids
+
+
+def test_fp8_products_of_both_implementations_decode_the_same_tokens(tmp_path):
+    folder = write_layout(tmp_path / "dream", "dream")
+    found = []
+    for impl in ("torch", "triton"):
+        engine = load_model(folder, impl, "cpu", "float32", quantize="fp8_w8a8")
+        trace = decode(engine, [1, 2, 3], Greedy(), NoCache(), DecodeConfig(gen_length=4))
+        found.append(trace.token_ids)
+    assert found[0] == found[1]
+    assert set(trace.routes) == {"rope_cache, fp8_emulated"}
+
+
+def test_fp8_products_are_refused_in_a_sentence_where_the_hardware_has_none(monkeypatch):
+    monkeypatch.setattr("flash_dllm.models.quantize.why_no_fp8", lambda *_: "needs compute "
+                        "capability 8.9 or more, and this GPU has (8, 0)")  # fmt: skip
+    with pytest.raises(RuntimeError) as caught:
+        load_model(device="cpu", quantize="fp8_w8a8")
+    assert str(caught.value) == (
+        "quantize='fp8_w8a8' needs compute capability 8.9 or more, and this GPU has (8, 0); use "
+        "quantize='int8' or 'none'"
+    )
 
 
 def test_a_missing_torchao_is_named_with_what_to_do(monkeypatch):
@@ -74,7 +123,8 @@ def test_a_missing_torchao_is_named_with_what_to_do(monkeypatch):
 
 
 def test_an_unknown_quantisation_is_refused():
-    with pytest.raises(ValueError, match="quantize must be one of none, int8, fp8, got 'int3'"):
+    allowed = "none, int8, fp8, fp8_w8a8"
+    with pytest.raises(ValueError, match=f"quantize must be one of {allowed}, got 'int3'"):
         load_model(device="cpu", quantize="int3")
 
 
@@ -109,6 +159,7 @@ def test_the_estimate_of_llada_8b_by_hand():
     assert need.weights(torch.bfloat16, "none") == 2 * need.parameters
     # 6.98 GB of matrices in one byte and 2.07 GB of embedding and head in two
     assert round(need.weights(torch.bfloat16, "int8") / 1e9, 2) == 9.05
+    assert need.weights(torch.bfloat16, "fp8_w8a8") == need.weights(torch.bfloat16, "int8")
     # keys and values: 32 layers × 32 heads × 128 × 2 in two bytes = 512 KiB a position
     assert need.per_position * 2 == 512 * 1024
     said = need.sentence("LLaDA", torch.bfloat16, "none")

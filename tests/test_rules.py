@@ -23,7 +23,7 @@ from flash_dllm.query import Role, VerifyAsk, sees_slot, visible_slots
 from flash_dllm.strategies import Confidence, FlashVerify, Greedy
 from flash_dllm.trace import DecodeTrace, StopReason, Verdict
 from flash_dllm.trace_json import from_json, to_json
-from flash_dllm.tracking import cosine, next_tracked
+from flash_dllm.tracking import by_mass, cosine, next_tracked
 from tests.hash_engine import EOS, MASK, HashEngine
 
 CONFIDENT, VERIFIED, CORRECTED = Verdict.CONFIDENT, Verdict.VERIFIED, Verdict.CORRECTED
@@ -239,8 +239,8 @@ def test_every_small_case_keeps_the_longest_prefix_that_passes(acceptance):
 
 def test_dirty_positions_are_kept_beyond_the_size():
     mass = [0.5, 0.1, 0.2, 0.2]
-    assert next_tracked([0, 1, 2, 3], [2, 3], [3, 2], mass, 1) == (2, 3)
-    assert next_tracked([0, 1, 2, 3], [2, 3], [2], mass, 0) == (2,)
+    assert next_tracked([0, 2, 3, 1], [2, 3], [3, 2], mass, 1) == (2, 3)
+    assert next_tracked([0, 2, 3, 1], [2, 3], [2], mass, 0) == (2,)
 
 
 def test_newly_decided_positions_come_before_older_ones_with_more_mass():
@@ -249,7 +249,10 @@ def test_newly_decided_positions_come_before_older_ones_with_more_mass():
 
 
 def test_mass_ties_go_to_the_lower_position():
-    assert next_tracked([0, 1, 2, 3], [], [], [0.1, 0.2, 0.2, 0.2], 2) == (1, 2)
+    mass = [0.1, 0.2, 0.2, 0.2]
+    assert by_mass([3, 0, 2, 1], mass) == [1, 2, 3, 0]
+    assert next_tracked([1, 2, 3, 0], [], [], mass, 2) == (1, 2)
+    assert next_tracked([1, 0], [3, 2], [], mass, 3) == (2, 3, 1)
 
 
 @given(st.data())
@@ -259,7 +262,7 @@ def test_the_tracked_set_is_made_of_decided_positions_and_holds_the_dirty_ones(d
     dirty = data.draw(st.lists(st.sampled_from(newly), unique=True)) if newly else []
     mass = data.draw(st.lists(st.floats(0, 1), min_size=20, max_size=20))
     size = data.draw(st.integers(0, 25))
-    tracked = next_tracked(decided, newly, dirty, mass, size)
+    tracked = next_tracked(by_mass(decided, mass), newly, dirty, mass, size)
     assert set(dirty) <= set(tracked) <= set(decided)
     assert len(tracked) == len(set(tracked)) == max(len(dirty), min(size, len(decided)))
 

@@ -17,7 +17,7 @@ from app.tabs.shared import QUIET, told
 LOADED_WORDS = (
     "All visitors of this page share the loaded models; settings start from the model's preset."
 )
-# (dtype, quantised weights) by label; fp8 and int8 need torchao
+# (dtype, quantisation) by label; int8 and fp8 weights need torchao
 DTYPES = {
     "automatic": ("auto", "none"),
     "bfloat16": ("bfloat16", "none"),
@@ -25,6 +25,7 @@ DTYPES = {
     "float32": ("float32", "none"),
     "bfloat16, int8 weights": ("bfloat16", "int8"),
     "bfloat16, fp8 weights": ("bfloat16", "fp8"),
+    "bfloat16, fp8 products": ("bfloat16", "fp8_w8a8"),
 }
 
 

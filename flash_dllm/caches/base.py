@@ -168,7 +168,7 @@ def verify_query(
     which hide their own slots from all rows, before the searched ones, whose ranks start at 2.
     """
     reread = () if ask.is_dry else reread
-    own = [*reread, *(position for position, _ in ask.decided)]
+    own = [*reread, *[position for position, _ in ask.decided]]
     searched = [position for position, _ in ask.searched]
     length, count = canvas.horizon, len(searched)
     first = 0 if writes else 1
@@ -186,9 +186,9 @@ def verify_query(
         "audit" if ask.is_dry else "verify",
         length,
         tokens=[
-            *(canvas.token(position) for position in reread),
-            *(token for _, token in ask.decided),
-            *(draft for _, draft in ask.searched),
+            *canvas.tokens_at(reread),
+            *[token for _, token in ask.decided],
+            *[draft for _, draft in ask.searched],
             *[mask_token_id] * len(viewed),
         ],
         positions=[*own, *searched, *viewed],

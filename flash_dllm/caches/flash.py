@@ -115,7 +115,7 @@ class FlashCache(CachePolicy):
             query = Query(
                 "draft",
                 canvas.length,
-                tokens=[*map(canvas.token, tracked), *[mask_token_id] * count],
+                tokens=[*canvas.tokens_at(tracked), *[mask_token_id] * count],
                 positions=positions,
                 slots=list(positions),
                 roles=[*[int(Role.TRACKED)] * first, *[int(Role.WINDOW)] * count],
@@ -142,27 +142,24 @@ class FlashCache(CachePolicy):
         if self.refresh == 1:
             # every draft pass is a full one and has just measured everybody, also in step 1:
             # T is chosen by it, so that refreshing every step is the same as no cache
-            top = tuple(position for position, _ in mass.top)
-            tracked = next_tracked(top, (), (), mass.values, self.track_size)
+            tracked = next_tracked(mass.ranked, (), (), mass.values, self.track_size)
         # tracked tokens stand by preference: the last decided ones, then those with most mass
-        ranked = list(tracked)
         if self.verify_first == "mass":
-            ranked.sort(key=lambda position: (-mass.values[position], position))
-        reread = tuple(ranked[: max(0, room)])
+            reread = mass.heaviest(tracked, room)
+        else:
+            reread = tracked[: max(0, room)]
         writes = self.verify_writes or ask.is_dry
         return verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id, writes)
 
     def learn(self, memory: FlashMemory, facts: StepFacts) -> FlashMemory:
         assert facts.mass is not None, "this policy asks every draft pass for its mass"
         mass = facts.mass.values
-        # of the positions that were decided before, those with most mass are enough
-        gone = set(facts.revoked)
-        candidates = (
-            *(position for position, _ in facts.mass.top if position not in gone), *facts.accepted
-        )
-        tracked = next_tracked(
-            candidates, facts.accepted, facts.unwritten, mass, self.track_size
-        )
+        # of the positions that were decided before, those with most mass are enough, by mass
+        known = facts.mass.ranked
+        if facts.revoked:
+            gone = set(facts.revoked)
+            known = [position for position in known if position not in gone]
+        tracked = next_tracked(known, facts.accepted, facts.unwritten, mass, self.track_size)
         since_full = (0 if facts.was_full else memory.since_full) + len(facts.accepted)
         is_due = False
         if isinstance(self.refresh, int):

@@ -37,7 +37,7 @@ _GUIDES = {"llama", "qwen2", "qwen3"}
 # named in the error, so that nobody takes one for a file that is broken
 _CAUSAL = {"gpt2", "llama", "mistral", "gemma", "qwen2", "qwen3", "qwen3_moe", "olmoe", "phi3"}
 _ALIASES = {"llada_moe": "lladamoe"}
-QUANTIZATIONS = ("none", "int8", "fp8")
+QUANTIZATIONS = ("none", "int8", "fp8", "fp8_w8a8")
 DTYPES = ("auto", "float32", "bfloat16", "float16", "float64")
 
 
@@ -71,7 +71,8 @@ def load_model(
     device     "auto" takes CUDA, then Apple's MPS, then the CPU
     dtype      "auto" is float32 on CPU and MPS, bfloat16 on CUDA
     graphs     replay passes as CUDA graphs; without effect where there is no CUDA
-    quantize   "none", or "int8" or "fp8" for the matrices of the blocks (needs torchao)
+    quantize   "none", or for the matrices of the blocks "int8" or "fp8" (weights only, needs
+               torchao) or "fp8_w8a8" (weights and rows, compute capability 8.9 or more)
     overrides  keys of config.json that it lacks or has wrong, e.g. {"block_size": 4}
     revision   branch, tag or commit of a hub name
     offline    read the hub library's local cache only
@@ -161,7 +162,7 @@ def _load(
         raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if dtype == "auto":
         dtype = "bfloat16" if place.type == "cuda" else "float32"
-    shrink = quantizer(quantize)
+    shrink = quantizer(quantize, place, getattr(torch, dtype))
     path = locate(folder, revision, offline, say)
     is_remote = folder is not None and not Path(folder).is_dir()
     name = str(folder) if is_remote else path.resolve().name
@@ -220,8 +221,8 @@ def _load(
         causal_block=spec.causal_block,
     )
     say(f"{name} is loaded on {place} in {info.dtype}, computed by {resolved}")
-    # routing to experts reads counts on the host, and quantised layers are torchao's
-    can_record = not config.get("num_experts") and quantize == "none"
+    # routing to experts reads counts on the host, and layers of 8-bit weights are torchao's
+    can_record = not config.get("num_experts") and quantize not in ("int8", "fp8")
     has_graphs = graphs and place.type == "cuda" and can_record
     return ModelEngine(model, info, tokenizer, load_preset(path), has_graphs)
 
@@ -327,8 +328,8 @@ def _config_end_ids(config: dict) -> list[int]:
 
 def _why_no_kernels(spec: ModelSpec, weights: ModelWeights, quantize: str) -> str | None:
     """What of a model the Triton kernels don't compute, or None."""
-    if quantize != "none":
-        return "they don't read quantised weights"
+    if quantize in ("int8", "fp8"):
+        return "they don't read weights of torchao"
     if spec.rotary_dim not in (None, spec.head_dim):
         return "they turn whole heads, and its RoPE only a part"
     norms = weights.blocks[0].head_norms

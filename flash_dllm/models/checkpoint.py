@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from flash_dllm.files import read_json
+from kernels.scaled import Weight
 
 
 class ConfigReader:
@@ -91,7 +92,7 @@ class TensorReader:
         folder: Path,
         dtype: torch.dtype,
         device: torch.device,
-        quantize: Callable[[Tensor], Tensor] = lambda weight: weight,
+        quantize: Callable[[Tensor], Weight] = lambda weight: weight,
         shard: Callable[[Tensor, int], Tensor] = lambda weight, dim: weight,
     ) -> None:
         self._folder, self._dtype, self._device = folder, dtype, device
@@ -152,13 +153,16 @@ class TensorReader:
         """
         return self._read(name, shape, None, is_wide)
 
-    def column_parallel(self, *parts: tuple[str, tuple[int, ...]]) -> Tensor:
-        """Stacked weights (or biases) of a linear layer; with several devices each part's
-        outputs are divided among them."""
-        stacked = torch.cat([self._read(name, shape, 0) for name, shape in parts])
-        return self._quantize(stacked) if stacked.dim() == 2 else stacked
+    def column_parallel(self, *parts: tuple[str, tuple[int, ...]]) -> Weight:
+        """Stacked weights of a linear layer; with several devices each part's outputs are
+        divided among them."""
+        return self._quantize(self.stacked(*parts))
 
-    def row_parallel(self, name: str, shape: tuple[int, int]) -> Tensor:
+    def stacked(self, *parts: tuple[str, tuple[int, ...]]) -> Tensor:
+        """The same of biases, which nobody quantises."""
+        return torch.cat([self._read(name, shape, 0) for name, shape in parts])
+
+    def row_parallel(self, name: str, shape: tuple[int, int]) -> Weight:
         """The weight of a linear layer whose inputs are divided among the devices."""
         return self._quantize(self._read(name, shape, 1))
 

@@ -78,7 +78,7 @@ def read_attention(
         "attn_out": tensors.row_parallel(f"{own}o_proj.weight", (spec.d_model, width)),
     }
     if has_bias:
-        fields["qkv_bias"] = tensors.column_parallel(
+        fields["qkv_bias"] = tensors.stacked(
             *((f"{own}{leaf}.bias", (size,)) for leaf, size in sizes)
         )
     if has_norm:

@@ -56,14 +56,11 @@ def read_weights(spec: ModelSpec, config: dict[str, Any], tensors: TensorReader)
     width, kv_width = spec.n_heads * spec.head_dim, spec.n_kv_heads * spec.head_dim
     read, blocks = ConfigReader(config), []
     for number in range(spec.n_layers):
-
         base = f"model.transformer.blocks.{number}."
         sizes = (("q_proj", width), ("k_proj", kv_width), ("v_proj", kv_width))
         bias = None
         if read.flag("include_qkv_bias"):
-            bias = tensors.column_parallel(
-                *((f"{base}{leaf}.bias", (size,)) for leaf, size in sizes)
-            )
+            bias = tensors.stacked(*((f"{base}{leaf}.bias", (size,)) for leaf, size in sizes))
         ffn = (spec.ffn_size, spec.d_model)
         blocks.append(
             BlockWeights(

@@ -1,19 +1,23 @@
-"""Weight-only quantisation by torchao: the matrices of the blocks in 8 bits, the rest as it is.
+"""The matrices of the blocks in 8 bits, the rest as it is.
 
-Embedding, head, norms, routers and the cache keep the model's dtype. The weights become torchao
-tensors, which torch's own linear layer multiplies.
+Weight-only by torchao ("int8", "fp8"): its tensors, which torch's own linear layer multiplies. In
+fp8 throughout ("fp8_w8a8", `kernels/scaled.py`): products of 8-bit weights and 8-bit rows.
+Embedding, head, norms, routers and the cache keep the model's dtype.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from flash_dllm.models import QUANTIZATIONS
+from kernels.scaled import Weight, quantize_weight, why_no_fp8
 
+W8A8 = "fp8_w8a8"
 # of one weight; a row's scale is a rounding error beside it
-BYTES = {"int8": 1, "fp8": 1}
+BYTES = {"int8": 1, "fp8": 1, W8A8: 1}
 
 
 def is_quantized(name: str, shape: tuple[int, ...]) -> bool:
@@ -22,15 +26,25 @@ def is_quantized(name: str, shape: tuple[int, ...]) -> bool:
     return is_block and len(shape) == 2 and not name.endswith("mlp.gate.weight")
 
 
-def quantizer(kind: str) -> Callable[[Tensor], Tensor]:
+def quantizer(kind: str, device: torch.device, dtype: torch.dtype) -> Callable[[Tensor], Weight]:
     """A function from a linear layer's weight to its quantised form.
 
-    Raises ValueError for an unknown kind, ImportError if torchao is missing.
+    device, dtype  what the model is loaded on and in
+    Raises ValueError for an unknown kind, ImportError if torchao is missing, RuntimeError if the
+    device can't multiply so.
     """
     if kind not in QUANTIZATIONS:
         raise ValueError(f"quantize must be one of {', '.join(QUANTIZATIONS)}, got {kind!r}")
     if kind == "none":
         return lambda weight: weight
+    if kind == W8A8:
+        if reason := why_no_fp8(device, dtype):
+            raise RuntimeError(f"quantize={kind!r} {reason}; use quantize='int8' or 'none'")
+        return quantize_weight
+    return _weight_only(kind)
+
+
+def _weight_only(kind: str) -> Callable[[Tensor], Tensor]:
     try:
         from torchao.quantization import (
             Float8WeightOnlyConfig,

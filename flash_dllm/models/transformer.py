@@ -6,6 +6,7 @@ it needs is in the flat cache.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from flash_dllm.packing import Packed
 from kernels import ops
 from kernels.experts import Experts
 from kernels.reference import HeadNorms, wide
+from kernels.scaled import ScaledWeight, Weight
 from kernels.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BlockWeights:
-    """One layer; projections stacked so that each is one matrix product.
+    """One layer; projections stacked so that each is one matrix product, in fp8 if they are
+    `ScaledWeight`.
 
     qkv [(H + 2G)·E, D]; attn_out [D, H·E]; norms [D]; head_norms: those
     of queries and keys, or None. The feed-forward is gate_up [2F, D] with down [D, F],
@@ -37,12 +40,12 @@ class BlockWeights:
     """
 
     attn_norm: Tensor
-    qkv: Tensor
+    qkv: Weight
     qkv_bias: Tensor | None
-    attn_out: Tensor
+    attn_out: Weight
     ffn_norm: Tensor
-    gate_up: Tensor | None = None
-    down: Tensor | None = None
+    gate_up: Weight | None = None
+    down: Weight | None = None
     head_norms: HeadNorms | None = None
     experts: Experts | None = None
 
@@ -57,17 +60,37 @@ class ModelWeights:
     head: Tensor
 
     @property
+    def parts(self) -> list[Weight]:
+        """All of them, once each: a head that is the embedding does not count again."""
+        found = _weights((self.embedding, self.blocks, self.final_norm, self.head))
+        return list({id(weight): weight for weight in found}.values())
+
+    @property
     def tensors(self) -> list[Tensor]:
-        """All of them, once each."""
-        tensors = [self.embedding, self.final_norm, self.head]
-        for block in self.blocks:
-            tensors += [tensor for tensor in vars(block).values() if isinstance(tensor, Tensor)]
-        return tensors
+        """What they are stored in, scales of fp8 weights included."""
+        pairs = ([w.values, w.scales] if isinstance(w, ScaledWeight) else [w] for w in self.parts)
+        return [tensor for pair in pairs for tensor in pair]
 
     @cached_property
     def count(self) -> int:
-        """How many numbers they hold."""
-        return sum(tensor.numel() for tensor in self.tensors)
+        """How many parameters they hold."""
+        return sum(weight.numel() for weight in self.parts)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether products are taken in fp8."""
+        return isinstance(self.blocks[0].qkv, ScaledWeight)
+
+
+def _weights(part: object) -> Iterator[Weight]:
+    """The weights inside tuples, blocks, norms of heads and experts."""
+    if isinstance(part, (Tensor, ScaledWeight)):
+        yield part
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from _weights(one)
+    elif isinstance(part, (BlockWeights, Experts)):
+        yield from _weights(tuple(vars(part).values()))
 
 
 class Transformer:
@@ -131,13 +154,13 @@ class Transformer:
         first, last = mass_layers or (0, spec.n_layers - 1)
         total = self._no_mass(schedule)
         hidden = F.embedding(packed.tokens, self.weights.embedding)
-        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl, upcoming=blocks[0].qkv)
+        normed = ops.rms_norm(hidden, blocks[0].attn_norm, eps, impl)
         for number, block in enumerate(blocks):
             keys, values = cache.keys[number], cache.values[number]
             q = ops.project_and_cache(
                 normed, block.qkv, block.qkv_bias, block.head_norms, self._cos, self._sin,
                 packed.positions, packed.slots, keys, values, spec.n_heads, impl,
-                self.qkv_route, upcoming=block.attn_out,
+                self.qkv_route,
             )
             out, lse = ops.scheduled_attention(q, keys, values, schedule, impl)
             if total is not None and first <= number <= last:
@@ -148,19 +171,14 @@ class Transformer:
                     out.reshape(len(hidden), -1), block.attn_out, impl, may_split=may_split
                 )
             )
-            hidden, normed = ops.add_rms_norm(
-                hidden, branch, block.ffn_norm, eps, impl, upcoming=block.gate_up
-            )
+            hidden, normed = ops.add_rms_norm(hidden, branch, block.ffn_norm, eps, impl)
             branch = self._joined(self.feed_forward(normed, block, may_split))
             if number + 1 < len(blocks):
-                following = blocks[number + 1]
-                hidden, normed = ops.add_rms_norm(
-                    hidden, branch, following.attn_norm, eps, impl, upcoming=following.qkv
-                )
+                following = blocks[number + 1].attn_norm
+                hidden, normed = ops.add_rms_norm(hidden, branch, following, eps, impl)
         # only the deciding rows go on to the head
         _, deciding = ops.add_rms_norm(
-            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict,
-            upcoming=self.weights.head,
+            hidden, branch, self.weights.final_norm, eps, impl, rows=packed.predict
         )
         logits = ops.linear(deciding, self.weights.head, impl)
         self._beside.join()

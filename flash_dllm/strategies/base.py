@@ -33,9 +33,10 @@ class StepState:
         cls, strategy: DecodingStrategy, canvas: Canvas, index: int, carry: object = None
     ) -> StepState:
         """The state that this strategy decides step `index` from."""
-        window = strategy.window(canvas)
-        asked = set(window)
-        decidable = tuple(position for position in canvas.decidable() if position in asked)
+        window, decidable = strategy.window(canvas), canvas.decidable()
+        if window is not canvas.window():  # whose part they are
+            asked = set(window)
+            decidable = tuple(position for position in decidable if position in asked)
         return cls(canvas, index, window, decidable, carry)
 
 
@@ -72,7 +73,7 @@ class Decision:
     def accepted(self) -> tuple[tuple[int, int], ...]:
         """The (position, token) pairs to commit, in acceptance order."""
         return tuple(
-            (p.position, token) for p in self.judged if (token := p.committed_token) is not None
+            [(p.position, token) for p in self.judged if (token := p.committed_token) is not None]
         )
 
 

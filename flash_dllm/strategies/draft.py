@@ -64,14 +64,25 @@ def ask_draft(state: StepState) -> Generator[Ask, Prediction, Draft]:
 
 def draft_of(state: StepState, answer: Prediction) -> Draft:
     """The draft in an answer that starts with the window's, the decidable positions first."""
+    window, count = state.window, len(state.decidable)
+    if state.decidable == window[:count]:  # as nearly always: nothing to sort
+        size = len(window)
+        return Draft(
+            window,
+            answer.tokens[:size],
+            answer.confidences[:size],
+            answer.alternatives[:size],
+            count,
+            answer.changes[:size],
+        )
     chosen = set(state.decidable)
-    indices = [i for i, p in enumerate(state.window) if p in chosen]
-    indices += [i for i, p in enumerate(state.window) if p not in chosen]
+    indices = [i for i, p in enumerate(window) if p in chosen]
+    indices += [i for i, p in enumerate(window) if p not in chosen]
     return Draft(
-        tuple(state.window[i] for i in indices),
+        tuple(window[i] for i in indices),
         [answer.tokens[i] for i in indices],
         [answer.confidences[i] for i in indices],
         [answer.alternatives[i] for i in indices],
-        len(chosen),
+        count,
         [answer.changes[i] for i in indices] if answer.changes else [],
     )

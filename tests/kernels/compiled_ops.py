@@ -16,7 +16,17 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from kernels import confidence, fused_qkv, rms_norm, rope_cache, routes, skinny_gemm, swiglu
+from kernels import (
+    confidence,
+    fused_qkv,
+    quantize_rows,
+    rms_norm,
+    rope_cache,
+    routes,
+    scaled,
+    skinny_gemm,
+    swiglu,
+)
 from kernels.overlap import CLASSES as OVERLAPPING
 
 # what a pointer argument points to; the rest are int32, but for eps
@@ -26,7 +36,8 @@ _POINTERS = {
     "token_ptr": "i32", "chosen_ptr": "fp32", "other_value_ptr": "fp32", "other_token_ptr": "i32",
     "out_token_ptr": "i64", "out_confidence_ptr": "fp32", "out_other_ptr": "i64",
     "out_probability_ptr": "fp32", "rows_ptr": "i64", "parts_ptr": "fp32", "hidden": "half",
-    "weight": "half", "main": "half", "tail": "half",
+    "weight": "half", "main": "half", "tail": "half", "values_ptr": "fp8e4nv",
+    "scales_ptr": "fp32",
 }  # fmt: skip
 # numbers that LLaDA-8B makes multiples of 16, as the launcher would see
 _ROUND = {"size", "size_k", "size_n", "share", "weight_rows", "vocab_size"}
@@ -94,21 +105,24 @@ def variants(arch: int):
         compiled = compile_kernel(
             rms_norm._rms_norm_kernel, arch, 8, None,
             {"total_ptr": "half", "branch_ptr": "fp32" if parts > 1 else "half"},
-            PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096, ASKS_AHEAD=arch == 90, LANES=256,
-            **overlap(arch),
+            PARTS=parts, HAS_ROWS=parts > 0, BLOCK=4096, **overlap(arch),
         )  # fmt: skip
         yield f"rms_norm of {parts} parts", compiled
     compiled = compile_kernel(
-        swiglu._swiglu_kernel, arch, swiglu.WARPS, BLOCK=swiglu.BLOCK, ASKS_AHEAD=arch == 90,
-        LANES=32 * swiglu.WARPS, **overlap(arch),
-    )  # fmt: skip
+        swiglu._swiglu_kernel, arch, swiglu.WARPS, BLOCK=swiglu.BLOCK, **overlap(arch)
+    )
     yield "swiglu", compiled
+    if arch >= 89:  # older ones have no fp8
+        compiled = compile_kernel(
+            quantize_rows._quantize_rows_kernel, arch, 8, LARGEST=scaled.LARGEST,
+            SMALLEST=scaled.SMALLEST, BLOCK=16384, **overlap(arch),
+        )  # fmt: skip
+        yield "quantize_rows", compiled
     for extras in (False, True):
         compiled = compile_kernel(
             rope_cache._rope_cache_kernel, arch, 4, N_HEADS=32, N_KV_HEADS=8, HALF=64,
             BLOCK_HALF=64, BLOCK_HEADS=rope_cache.ELEMENTS // 128, HAS_BIAS=extras,
-            HAS_NORMS=extras, ASKS_AHEAD=arch == 90, LANES=32 * rope_cache.WARPS,
-            **overlap(arch),
+            HAS_NORMS=extras, **overlap(arch),
         )  # fmt: skip
         yield f"rope_cache extras={extras}", compiled
     for noise, alternatives in ((False, 0), (True, 5)):
@@ -145,7 +159,8 @@ def facts(compiled) -> dict[str, int]:
     ptx = compiled.asm["ptx"]
     patterns = {
         "wgmma": r"wgmma\.mma_async", "mma": r"mma\.sync", "cp_async": r"cp\.async\.c[ag]",
-        "tma": r"cp\.async\.bulk\.tensor", "prefetch": r"cp\.async\.bulk\.prefetch",
+        "tma": r"cp\.async\.bulk\.tensor", "to_fp8": r"cvt\.rn\.satfinite\.e4m3x2",
+        "division": r"div\.rn\.f32",
     }  # fmt: skip
     counts = {name: len(re.findall(pattern, ptx)) for name, pattern in patterns.items()}
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

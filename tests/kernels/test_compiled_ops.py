@@ -51,11 +51,8 @@ def test_products_run_on_tensor_cores_behind_asynchronous_copies(arch):
         assert ("uses_tma=True" in name) == (facts["tma"] > 0), (name, facts)
 
 
-def test_pointwise_kernels_ask_for_the_next_weights_on_sm_90():
-    asking = [
-        facts["prefetch"]
-        for name, facts in compiled(90).items()
-        if name.startswith(("rms_norm", "rope_cache", "swiglu"))
-    ]
-    # one instruction a thread, in one place
-    assert asking == [1] * 6
+def test_fp8_is_made_by_the_hardware_from_quotients_that_are_rounded_like_torch():
+    facts = compiled(90)["quantize_rows"]
+    # 16,384 numbers are 64 a thread, two a conversion; a quotient each and the scale's
+    assert facts["to_fp8"] == 32 and facts["division"] == 65
+    assert "quantize_rows" not in compiled(80)

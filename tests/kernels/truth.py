@@ -10,7 +10,7 @@ from kernels.ops import tolerated_error
 
 HAS_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if HAS_GPU else "cpu")
-# descriptors and asking ahead are for sm_90; the interpreter knows descriptors too
+# descriptors are for sm_90; the interpreter knows them too
 HAS_HOPPER = HAS_GPU and torch.cuda.get_device_capability() >= (9, 0)
 DTYPES = [torch.float32, torch.float16] + ([torch.bfloat16] if HAS_GPU else [])
 
