@@ -64,7 +64,7 @@ _CONFIDENCE = {"name": "confidence", "epsilon": 0.9}
 _FAST = ("arXiv 2505.22618", 2025, "NVlabs/Fast-dLLM")
 _DKV = ("arXiv 2505.15781", 2025, "horseee/dKV-Cache")
 _DYNAMIC = ("arXiv 2606.26120", 2026, "TianyiWu233/DYNAMIC-DLLM")
-# our sources give no number for these two
+# no source that we have read gives an arXiv number for these two
 _FREEDAVE = ("FreeDave", 2025, "cychomatica/FreeDave")
 _WINO = ("WINO (Wide-In, Narrow-Out)", 2025, "Kamichanw/d2Cache, which has it among its decoders")
 _FLASHDLM = ("arXiv 2505.21467", 2025, "ZhanqiuHu/flash-dlm-experimental")
@@ -305,15 +305,13 @@ PEERS: dict[str, Peer] = {
     ),
     "flash_confidence": Peer(
         "Flash-Cache with confidence decoding", "arXiv 2609.26796", 2026, "the paper",
-        _settings(
-            _CONFIDENCE, {"name": "flash", "track_size": 8}, block_length=None,
-        ),
+        _settings(_CONFIDENCE, {"name": "flash", "track_size": 8}),
         "Read the window and a few tracked tokens; commit what is sure, and verify nothing.",
         "refresh = 1 with all tokens tracked is no cache",
         "entries that are neither in the window nor tracked; tokens of one step are chosen "
         "independently of one another",
-        "A column of the paper's tables. Window 32 and 8 tracked tokens are ours, for a small "
-        "model: docs/experiments.md.",
+        "A column of the paper's tables. 8 tracked tokens, and window and blocks of 32, are ours, "
+        "for a small model: docs/experiments.md.",
     ),
 }  # fmt: skip
 
