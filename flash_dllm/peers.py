@@ -64,9 +64,12 @@ _CONFIDENCE = {"name": "confidence", "epsilon": 0.9}
 _FAST = ("arXiv 2505.22618", 2025, "NVlabs/Fast-dLLM")
 _DKV = ("arXiv 2505.15781", 2025, "horseee/dKV-Cache")
 _DYNAMIC = ("arXiv 2606.26120", 2026, "TianyiWu233/DYNAMIC-DLLM")
-# no source that we have read gives an arXiv number for these two
-_FREEDAVE = ("FreeDave", 2025, "cychomatica/FreeDave")
-_WINO = ("WINO (Wide-In, Narrow-Out)", 2025, "Kamichanw/d2Cache, which has it among its decoders")
+_UNNUMBERED = "its arXiv number stands in none of our sources"
+_FREEDAVE = ("FreeDave", 2025, f"cychomatica/FreeDave; {_UNNUMBERED}")
+_WINO = (
+    "WINO (Wide-In, Narrow-Out)", 2025,
+    f"Kamichanw/d2Cache, which has it among its decoders; {_UNNUMBERED}",
+)  # fmt: skip
 _FLASHDLM = ("arXiv 2505.21467", 2025, "ZhanqiuHu/flash-dlm-experimental")
 _EVERY_LENGTH = "Lengths (128 in blocks of 32) are ours."
 
