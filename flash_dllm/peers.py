@@ -149,7 +149,10 @@ PEERS: dict[str, Peer] = {
         "refreshed: keys, attention and feed-forward output of another text",
         "K_p, K_r as tuned for GSM8K on the instruct model. Values are compared over all heads at "
         "once; ties go to the left. The values of the whole answer are computed to choose by, as "
-        "in its code: the trace counts them apart. No guidance cache. " + _EVERY_LENGTH,
+        "in its code: the trace counts them apart. Its cache for guidance is left out: it keeps "
+        "the difference of conditional and unconditional logits of every position between steps, "
+        "and a second set of all four features for the text without prompt; here a sequence has "
+        "one set, so cfg_scale goes with no cache. " + _EVERY_LENGTH,
     ),
     "dynamic_dllm": Peer(
         "Dynamic-dLLM", *_DYNAMIC,
@@ -165,8 +168,10 @@ PEERS: dict[str, Peer] = {
         "The paper's tables call it Dyna-dLLM. Without the clamp of the released code (next "
         "preset). The layers that choose share layer_budget × number of layers by "
         "softmax(200 · movement), equally in the first such step; the window stands around the "
-        "last of the tokens committed last; values are compared, not layer inputs (its other "
-        "option). PC and DS are means over the block's undecided positions; τ is moved before it "
+        "last of the tokens committed last; values are compared; its other "
+        "option, x, is left out because our sources do not say whether the layer's input is taken "
+        "before or after the norm, nor what becomes of the values that are then not computed. PC "
+        "and DS are means over the block's undecided positions; τ is moved before it "
         "is used, also in the first step (DS = 0), and starts at 0.9 as in its demo (1.0 in its "
         "code). " + _EVERY_LENGTH,
     ),
