@@ -215,7 +215,13 @@ def print_list(as_json: bool) -> None:
     for shelf, names in shelves.items():
         if shelf == "peers":
             for name, peer in PEERS.items():
-                print(f"{shelf}: {name} – {peer.title} ({peer.paper}, {peer.year})")
+                facts = peer.described()
+                # as --set takes them
+                knobs = " ".join(f"{knob}={json.dumps(v)}" for knob, v in facts["knobs"].items())
+                print(
+                    f"{shelf}: {name} – {peer.title} ({peer.paper}, {peer.year}): strategy "
+                    f"{facts['strategy']}, cache {facts['cache']}; {knobs}"
+                )
         elif isinstance(names, dict):
             for family, known in names.items():
                 print(f"{shelf} of {family}: {', '.join(known)}")

@@ -64,9 +64,12 @@ _CONFIDENCE = {"name": "confidence", "epsilon": 0.9}
 _FAST = ("arXiv 2505.22618", 2025, "NVlabs/Fast-dLLM")
 _DKV = ("arXiv 2505.15781", 2025, "horseee/dKV-Cache")
 _DYNAMIC = ("arXiv 2606.26120", 2026, "TianyiWu233/DYNAMIC-DLLM")
-# our sources give no number for these two
-_FREEDAVE = ("FreeDave", 2025, "cychomatica/FreeDave")
-_WINO = ("WINO (Wide-In, Narrow-Out)", 2025, "Kamichanw/d2Cache, which has it among its decoders")
+_UNNUMBERED = "its arXiv number stands in none of our sources"
+_FREEDAVE = ("FreeDave", 2025, f"cychomatica/FreeDave; {_UNNUMBERED}")
+_WINO = (
+    "WINO (Wide-In, Narrow-Out)", 2025,
+    f"Kamichanw/d2Cache, which has it among its decoders; {_UNNUMBERED}",
+)  # fmt: skip
 _FLASHDLM = ("arXiv 2505.21467", 2025, "ZhanqiuHu/flash-dlm-experimental")
 _EVERY_LENGTH = "Lengths (128 in blocks of 32) are ours."
 
@@ -146,7 +149,10 @@ PEERS: dict[str, Peer] = {
         "refreshed: keys, attention and feed-forward output of another text",
         "K_p, K_r as tuned for GSM8K on the instruct model. Values are compared over all heads at "
         "once; ties go to the left. The values of the whole answer are computed to choose by, as "
-        "in its code: the trace counts them apart. No guidance cache. " + _EVERY_LENGTH,
+        "in its code: the trace counts them apart. Its cache for guidance is left out: it keeps "
+        "the difference of conditional and unconditional logits of every position between steps, "
+        "and a second set of all four features for the text without prompt; here a sequence has "
+        "one set, so cfg_scale goes with no cache. " + _EVERY_LENGTH,
     ),
     "dynamic_dllm": Peer(
         "Dynamic-dLLM", *_DYNAMIC,
@@ -162,8 +168,10 @@ PEERS: dict[str, Peer] = {
         "The paper's tables call it Dyna-dLLM. Without the clamp of the released code (next "
         "preset). The layers that choose share layer_budget × number of layers by "
         "softmax(200 · movement), equally in the first such step; the window stands around the "
-        "last of the tokens committed last; values are compared, not layer inputs (its other "
-        "option). PC and DS are means over the block's undecided positions; τ is moved before it "
+        "last of the tokens committed last; values are compared; its other "
+        "option, x, is left out because our sources do not say whether the layer's input is taken "
+        "before or after the norm, nor what becomes of the values that are then not computed. PC "
+        "and DS are means over the block's undecided positions; τ is moved before it "
         "is used, also in the first step (DS = 0), and starts at 0.9 as in its demo (1.0 in its "
         "code). " + _EVERY_LENGTH,
     ),
@@ -305,15 +313,13 @@ PEERS: dict[str, Peer] = {
     ),
     "flash_confidence": Peer(
         "Flash-Cache with confidence decoding", "arXiv 2609.26796", 2026, "the paper",
-        _settings(
-            _CONFIDENCE, {"name": "flash", "track_size": 8}, block_length=None,
-        ),
+        _settings(_CONFIDENCE, {"name": "flash", "track_size": 8}),
         "Read the window and a few tracked tokens; commit what is sure, and verify nothing.",
         "refresh = 1 with all tokens tracked is no cache",
         "entries that are neither in the window nor tracked; tokens of one step are chosen "
         "independently of one another",
-        "A column of the paper's tables. Window 32 and 8 tracked tokens are ours, for a small "
-        "model: docs/experiments.md.",
+        "A column of the paper's tables. 8 tracked tokens, and window and blocks of 32, are ours, "
+        "for a small model: docs/experiments.md.",
     ),
 }  # fmt: skip
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flash_dllm.cli import OneLineParser, add_machine_options, complain
+from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.records import FILE, Records, load_records
 from flash_dllm.evaluation.report.section import BATCHES, SEEDS, Scope
@@ -41,6 +42,9 @@ def parser() -> OneLineParser:
     add("--batch", type=int, default=32, metavar="B", help="of every part but table6")
     add("--batches", nargs="+", type=int, default=list(BATCHES), metavar="B", help="of table6")
     add("--seeds", type=int, default=SEEDS, metavar="N", help="of table4")
+    add("--decoders", nargs="+", choices=[d.name for d in decoders()[1:]], default=[],
+        metavar="NAME", help="of part decoders: only these, beside one token a step; peers by "
+        "their names, or preset")  # fmt: skip
     add("--workers", type=int, default=1, metavar="N", help="processes that measure accuracies "
         "and counts side by side; speeds then come after, alone")  # fmt: skip
     add("--timed-items", type=int, default=64, metavar="N", help="items of such a speed")
@@ -100,8 +104,9 @@ def measured(options: argparse.Namespace, path: Path) -> Records:
         options.limit, options.tasks_folder, options.allow_unsandboxed,
     )  # fmt: skip
     scope = Scope(
-        tuple(options.tasks), options.batch, tuple(options.batches), options.seeds
-    )
+        tuple(options.tasks), options.batch, tuple(options.batches), options.seeds,
+        tuple(options.decoders),
+    )  # fmt: skip
     with tqdm(desc="runs", unit=" runs", mininterval=0.5) as bar:
         return measure_report(
             bench, scope, options.parts, path, options.workers, options.timed_items,

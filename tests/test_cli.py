@@ -54,6 +54,19 @@ def test_list_as_json_names_the_shelves(capsys):
     }
 
 
+def test_a_listed_peer_shows_paper_year_and_knobs_as_set_takes_them(capsys):
+    _, out, _ = call(capsys, "--list")
+    lines = [line for line in out.splitlines() if line.startswith("peers: ")]
+    assert len(lines) == len(PEERS)
+    assert lines[list(PEERS).index("dkv_cache")] == (
+        "peers: dkv_cache – dKV-Cache, decode (arXiv 2505.15781, 2025): strategy llada, cache dkv; "
+        'steps=null remasking="low_confidence" ask="window" cfg_scale=0.0 reload_steps=8'
+    )
+    for line, peer in zip(lines, PEERS.values(), strict=True):
+        shown = dict(cli.key_and_value(word) for word in line.rpartition("; ")[2].split())
+        assert shown == peer.knobs
+
+
 def test_a_prompt_as_json_gives_one_object(capsys, small):
     code, out, _ = call(capsys, "How many?", *small, "--length", "12", "--json")
     facts = json.loads(out)

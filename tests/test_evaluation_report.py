@@ -141,6 +141,14 @@ def test_every_decoder_is_compared_with_greedy_on_the_same_items():
     assert next(r for r in made.rows if r[0].startswith("dKV"))[-1].endswith("p < 0.001*")
 
 
+def test_a_table_of_some_decoders_asks_for_those_and_what_they_are_compared_with():
+    lab = Lab(by_name)
+    made = every_decoder(lab, Scope(["word"], decoders=("wino", "dkv_cache")))
+    titles = [PEERS[name].title for name in ("dkv_cache", "wino")]
+    assert [row[0] for row in made.rows] == ["one token a step, no cache", *titles]
+    assert len(lab.asked) == 3 and "below 0.05 / 2," in made.text
+
+
 def test_table_4_gives_mean_and_deviation_over_seeds():
     lab = Lab(lambda cell: run_of(0.8 + 0.01 * cell.seed, 100.0 + 10 * cell.seed))
     made = table_4(lab, WORD)

@@ -12,7 +12,9 @@ from flash_dllm.models import load_model
 from flash_dllm.peers import PEERS
 from flash_dllm.settings import from_preset
 
-TASKS = Path(__file__).parents[1] / "assets" / "tasks"
+ROOT = Path(__file__).parents[1]
+TASKS = ROOT / "assets" / "tasks"
+MEASURED = ROOT / "benchmarks" / "results" / "frontier.csv"
 SETTINGS = {
     "ours": PEERS["flash_confidence"].settings,
     "wider": {"preset": "flash_confidence", "set": {"window_size": 48}},
@@ -90,3 +92,10 @@ def test_the_table_pairs_with_the_preset_and_sorts_by_work(tmp_path):
     assert lines[5].startswith("| preset | 0.750 ") and " |  | 6.00 | 3.00 | 17.0 |" in lines[5]
     with pytest.raises(ValueError, match="no rows to write"):
         frontier.write_document([], path)
+
+
+def test_the_shipped_cheap_preset_is_the_setting_that_was_measured() -> None:
+    rows = frontier.read_rows(MEASURED)
+    measured = {row["setting"]: json.loads(row["settings"]) for row in rows}
+    shipped = from_preset(PEERS["flash_confidence"].settings, {"alternatives": 2}).described()
+    assert measured["confidence ε 0.9, window 32, flash 8"] == json.loads(json.dumps(shipped))

@@ -6,7 +6,7 @@ import csv
 
 import pytest
 
-from benchmarks import report_documents
+from benchmarks import peers_table, report_documents
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.plan import wanted
 from flash_dllm.evaluation.report.records import Records, load_records
@@ -24,14 +24,15 @@ MARKED = f"before\n{report_documents.BEGIN}\nold\n{report_documents.END}\nafter\
 def places(tmp_path, monkeypatch):
     for name in ("DECODERS", "PERFORMANCE", "CSV"):
         path = tmp_path / name
-        path.write_text(MARKED)
         monkeypatch.setattr(report_documents, name, path)
+        if name != "CSV":
+            path.write_text(MARKED)
     return tmp_path
 
 
-def records(path, parts: list[str]):
-    scope = Scope(("word", "code"), 32, (1, 2, 32), 1)
-    found = Records(FACTS, scope, parts, 100)
+def records(path, parts: list[str], device: str = "cpu", tasks=("word", "code"), names=()):
+    scope = Scope(tasks, 32, (1, 2, 32), 1, names)
+    found = Records({**FACTS, "device": device}, scope, parts, 100)
     for cell in wanted(scope, parts, 100).cells:
         # greedy is right on 80 of 100, all others on 60
         is_greedy = cell.knob("strategy") == "greedy"
@@ -74,7 +75,7 @@ def test_a_missing_speed_is_a_dash_and_a_line_under_the_table(places):
 def test_what_was_not_measured_is_left_alone(places):
     path = records(places / "m.json", ["table6"])
     assert report_documents.main([str(path)]) == 0
-    assert (places / "DECODERS").read_text() == MARKED == (places / "CSV").read_text()
+    assert (places / "DECODERS").read_text() == MARKED and not (places / "CSV").exists()
 
 
 def test_a_document_without_marks_is_an_error():
@@ -85,3 +86,51 @@ def test_a_document_without_marks_is_an_error():
 @pytest.mark.parametrize("path", [report_documents.DECODERS, report_documents.PERFORMANCE])
 def test_the_documents_have_the_marks(path):
     assert "new" in report_documents.between_marks(path.read_text(), "new")
+
+
+def shown(places) -> list[list[str]]:
+    """The decoders of each table of the document."""
+    text = (places / "DECODERS").read_text()
+    rows = [part.split("| --- |")[-1].splitlines()[1:] for part in text.split("### ")[1:]]
+    return [[row.split(" | ")[0][2:] for row in part if row.startswith("| ")] for part in rows]
+
+
+def test_another_device_adds_what_is_missing_and_gives_way_to_more_items(places):
+    path, greedy = places / "m.json", "one token a step, no cache"
+    small = ("wino", "prophet")
+    assert report_documents.main([str(records(path, ["decoders"], "cpu", ("word",), small))]) == 0
+    assert shown(places) == [[greedy, "Prophet", "WINO"]]
+    assert "Not measured: LLaDA / " in (places / "DECODERS").read_text()
+    # more items: replaces one of the two, the other stays beside its own reference
+    report_documents.main([str(records(path, ["decoders"], "gpu", names=("wino", "fast_dllm",
+                                                                         "freedave")))])
+    assert shown(places) == [[greedy, "Fast-dLLM, no cache", "FreeDave", "WINO"],
+                             [greedy, "Prophet"]]
+    text = (places / "DECODERS").read_text()
+    assert "### Measured apart, on another machine: cpu, float32" in text
+    # a star by the comparisons of its own table
+    assert "below 0.05 / 3," in text and "below 0.05 / 1," in text
+    # fewer items later replace nothing
+    before = (places / "CSV").read_text()
+    report_documents.main([str(records(path, ["decoders"], "cpu", ("word",), ("wino",)))])
+    assert (places / "CSV").read_text() == before
+    # all of it on one device: nothing is left of the others
+    report_documents.main([str(records(path, ["decoders"], "gpu"))])
+    assert shown(places) == [[decoder.title for decoder in decoders()]]
+    assert "Not measured" not in (places / "DECODERS").read_text()
+
+
+def test_what_stands_in_the_repository_is_what_is_read_and_shown():
+    path = report_documents.CSV
+    found = peers_table.read(path)
+    shown = "\n\n".join(
+        report_documents.as_markdown(*table) for table in peers_table.tables(found)
+    )
+    text = report_documents.DECODERS.read_text("utf-8")
+    assert report_documents.between_marks(text, shown) == text
+
+
+def test_another_table_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "peers.csv").write_text("decoder,task\nwino,word\n")
+    with pytest.raises(ValueError, match="is no table of decoders"):
+        peers_table.read(tmp_path / "peers.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,11 @@ GREEDY = Decoder(
 OWN = Decoder("preset", "Flash-dLLM, this model's preset")
 
 
-def decoders() -> list[Decoder]:
-    """Greedy, each peer in the library's order, and the model's preset."""
-    return [GREEDY, *(Decoder(name, peer.title, name) for name, peer in PEERS.items()), OWN]
+def decoders(names: Sequence[str] = ()) -> list[Decoder]:
+    """Greedy, each peer in the library's order, and the model's preset.
+
+    names  only these and greedy, which all are compared with; none means all
+    """
+    peers = (Decoder(name, peer.title, name) for name, peer in PEERS.items())
+    every = [*peers, OWN]
+    return [GREEDY, *(decoder for decoder in every if not names or decoder.name in names)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flash_dllm.evaluation.measurement import ratio
@@ -37,13 +37,13 @@ class Line:
 def lines(
     lab: Source, scope: Scope, missing: dict[str, str] | None = None
 ) -> Iterator[Line]:
-    """Each decoder on each task and on all of them.
+    """Each decoder of the scope on each task and on all of them; greedy first.
 
     missing  gets name → reason of decoders that this model can't run
     """
     tasks, length = list(scope.tasks), LENGTHS[-1]
     base: dict[str, Measured] = {}
-    for decoder in decoders():
+    for decoder in decoders(scope.decoders):
         try:
             runs = {
                 task: lab.measure(decoder.cell(task, scope.batch, length), timed=False)
@@ -84,33 +84,48 @@ def _line(
 def every_decoder(lab: Source, scope: Scope) -> Section:
     """One row a decoder: accuracy by task, counts and the paired difference over all of them."""
     missing: dict[str, str] = {}
+    found = list(lines(lab, scope, missing))
+    return section_of(found, scope.tasks, scope.batch, missing)
+
+
+def section_of(
+    found: Sequence[Line], tasks: Sequence[str], batch: int, missing: Mapping[str, str]
+) -> Section:
+    """Lines of one measuring, greedy's among them, as a table.
+
+    missing  as in `lines`
+    """
     by_decoder: dict[Decoder, list[Line]] = {}
-    for line in lines(lab, scope, missing):
+    for line in found:
         by_decoder.setdefault(line.decoder, []).append(line)
-    rows = [row_of(found) for found in by_decoder.values()]
+    comparisons = max(1, len(by_decoder) - 1)
+    rows = [row_of(lines, comparisons) for lines in by_decoder.values()]
     length, items = LENGTHS[-1], next(iter(by_decoder.values()))[-1].items
     text = (
-        f"{', '.join(scope.tasks)}: {items} items in all, length {length}, batch {scope.batch}; "
+        f"{', '.join(tasks)}: {items} items in all, length {length}, batch {batch}; "
         "accuracy in %, by task. Counts and the difference are over all items; the difference is "
         "accuracy minus that of one token a step on the same items, with Newcombe's 95 % interval "
-        f"and McNemar's exact p (a star: below 0.05 / {len(rows) - 1}, as many comparisons as "
+        f"and McNemar's exact p (a star: below 0.05 / {comparisons}, as many comparisons as "
         "there are)."
     )
     if missing:
         text += f" {not_measured(missing)}"
-    return Section("Every decoder", text, head(list(scope.tasks)), rows)
+    return Section("Every decoder", text, head(tasks), rows)
 
 
-def head(tasks: list[str]) -> list[str]:
+def head(tasks: Sequence[str]) -> list[str]:
     """The columns of `row_of`."""
     return ["decoder", *tasks, "tokens/step", "tokens/pass", "row-layers/token",
             "difference, points"]  # fmt: skip
 
 
-def row_of(found: list[Line]) -> list[str]:
-    """A decoder's lines as a row of words; the last line is the one over all tasks."""
+def row_of(found: Sequence[Line], comparisons: int) -> list[str]:
+    """A decoder's lines as a row of words; the last line is the one over all tasks.
+
+    comparisons  how many decoders are compared with greedy, for Bonferroni's bar
+    """
     tasks = [line for line in found if line.task != ALL]
-    total, comparisons = found[-1], len(decoders()) - 1
+    total = found[-1]
     d = total.difference
     difference = "–"
     if d is not None:

@@ -19,12 +19,14 @@ class Scope:
     batch    of every part but Table 6
     batches  of Table 6
     seeds    of Table 4
+    decoders names of the decoders in the table of every decoder; none means all
     """
 
     tasks: Sequence[str]
     batch: int = 32
     batches: Sequence[int] = BATCHES
     seeds: int = SEEDS
+    decoders: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
