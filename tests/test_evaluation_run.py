@@ -200,12 +200,22 @@ def test_the_command_runs_a_public_set_and_prints_one_line(small_folder, tmp_pat
         (["--task", "word", "--limit", "0"], "limit must be"),
         (["--task", "word", "--limit", "9999"], "held_out --count 9999"),
         (["--task", "gsm8k", "--data", "/nowhere"], "give the file of gsm8k"),
+        (["--task", "code", "--workers", "0"], "--workers must be a whole number from 1 on, got 0"),
+        (["--task", "word", "--batch", "0"], "--batch must be a whole number from 1 on, got 0"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(arguments, sentence, tmp_path, capsys):
     assert evaluate.main([*arguments, "--output", str(tmp_path / "o")]) == 2
     error = capsys.readouterr().err
     assert sentence.lower() in error.lower() and error.count("\n") == 1
+
+
+def test_an_output_that_can_be_no_folder_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    for name, sentence in (("file", "--output names a folder"), ("file/o", "can't be made (Not")):
+        assert evaluate.main(["--task", "word", "--output", str(tmp_path / name)]) == 2
+        error = capsys.readouterr().err
+        assert sentence in error and error.count("\n") == 1
 
 
 def test_code_is_refused_before_decoding(engine, tmp_path, monkeypatch):
