@@ -141,6 +141,45 @@ def test_the_command_runs_exports_and_says_what_is_best(small_folder, tmp_path, 
     assert len(pandas.read_parquet(table)) == 6
 
 
+def test_a_storage_that_takes_no_more_is_one_sentence_and_the_sweep_goes_on(tmp_path):
+    path = write(tmp_path, GRID + f"data: {tmp_path / 'calls'}\n")
+    run = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 2, run.stderr[-2000:]
+    sentence = run.stderr.strip().splitlines()[-1]
+    assert sentence.startswith(f"The storage sqlite:///{tmp_path / 's.db'} can't be written (")
+    assert sentence.endswith("and the same command goes on with the rest.")
+    before = len(calls(tmp_path))
+    study = studied(tmp_path)
+    # every point is in the study once; what could not be written was measured again
+    done = [t.user_attrs["point"] for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
+    assert len(done) == len(set(done)) == 6 and before < 6
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+
+from flash_dllm import sweep
+from flash_dllm.evaluation import trial
+from tests.sweep_studies import fake
+
+def measured(file, knobs):
+    # as on a full disk: after the second trial the storage may not grow
+    found = fake(file, knobs)
+    if len(Path(file.data).read_text().splitlines()) == 2:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        size = Path(sys.argv[1]).with_suffix(".db").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return found | {"note": "x" * 1000}
+
+trial.run_trial = measured
+sys.exit(sweep.main([sys.argv[1]]))
+"""
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
