@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,25 @@ def parser() -> OneLineParser:
     return cli
 
 
+def _check(options: Namespace) -> None:
+    """What would otherwise fail after minutes. Raises ValueError."""
+    for name in ("batch", "workers"):
+        if (value := getattr(options, name)) < 1:
+            raise ValueError(f"--{name} must be a whole number from 1 on, got {value}")
+    if options.output.exists() and not options.output.is_dir():
+        raise ValueError(f"--output names a folder, and {options.output} is a file")
+
+
+def _make(folder: Path) -> None:
+    """Raises ValueError where that is impossible."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"the folder {folder} can't be made ({error.strerror}); choose another --output"
+        ) from None
+
+
 def line_of(summary: dict[str, Any]) -> str:
     """A summary in one line."""
     low, high = summary["accuracy_ci95"]
@@ -70,9 +90,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     options = parser().parse_args(arguments)
     try:
+        _check(options)
         preset = load_preset(locate(options.model), options.preset)
         settings = lean_settings(preset, given_of(options))
         items = load_task(options.task, options.limit, options.tasks, options.data)
+        _make(options.output)
         engine = load_model(
             options.model, options.impl, options.device, options.dtype, not options.no_graphs,
             options.quantize, guide=options.guide,

@@ -4,6 +4,8 @@ Measuring and showing are apart where that helps (a GPU machine without Plotly, 
 
     python -m flash_dllm.report --output DIR --measure-only      # writes DIR/measured.json
     python -m flash_dllm.report --output DIR --render-only       # writes the pages from it
+
+`measured.json` alone is enough to go on with: on another machine, or where the runs are gone.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def parser() -> OneLineParser:
     cli = OneLineParser(
         prog="python -m flash_dllm.report",
         description="The paper's tables and figures on a model of yours.",
-        epilog="Runs are kept in DIR/runs: the same command goes on with what is missing.",
+        epilog="The same command goes on with what is missing in DIR/measured.json.",
         allow_abbrev=False,
     )
     add = cli.add_argument
@@ -46,8 +48,11 @@ def parser() -> OneLineParser:
         metavar="NAME", help="of part decoders: only these, beside one token a step; peers by "
         "their names, or preset")  # fmt: skip
     add("--workers", type=int, default=1, metavar="N", help="processes that measure accuracies "
-        "and counts side by side; speeds then come after, alone")  # fmt: skip
-    add("--timed-items", type=int, default=64, metavar="N", help="items of such a speed")
+        "and counts side by side; speeds come after, alone")  # fmt: skip
+    add("--timed-items", type=int, default=64, metavar="N", help="items that a speed is of; 0 for "
+        "no speeds")  # fmt: skip
+    add("--seconds", type=float, metavar="N", help="stop by oneself after so long, with exit code "
+        "3 if something is missing")  # fmt: skip
     add("--records", type=Path, metavar="FILE", help=f"default: DIR/{FILE}")
     stage = cli.add_mutually_exclusive_group()
     stage.add_argument("--measure-only", action="store_true", help="no pages")
@@ -58,22 +63,31 @@ def parser() -> OneLineParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0; 2 with one sentence on standard error; 130 when stopped."""
+    """Exit code 0; 2 with one sentence on standard error; 3 out of time; 130 when stopped."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     options = parser().parse_args(arguments)
     path = options.records or options.output / FILE
     try:
-        for name in ("limit", "batch", "seeds", "workers", "timed_items"):
+        for name in ("limit", "batch", "seeds", "workers"):
             if getattr(options, name) < 1:
                 raise ValueError(f"--{name.replace('_', '-')} must be a whole number from 1 on")
+        if options.timed_items < 0:
+            raise ValueError("--timed-items must be a whole number from 0 on")
+        if options.seconds is not None and not options.seconds > 0:
+            raise ValueError("--seconds must be above 0")
         if min(options.batches) < 1:
             raise ValueError("--batches must be whole numbers from 1 on")
         for folder in (options.output, path.parent):
             folder.mkdir(parents=True, exist_ok=True)
-        records = load_records(path) if options.render_only else measured(options, path)
-        if options.measure_only:
+        records, is_complete = (
+            (load_records(path), True) if options.render_only else measured(options, path)
+        )
+        if options.measure_only or not is_complete:
             print(path)
-            return 0
+            if is_complete:
+                return 0
+            print("out of time; the same command goes on from here", file=sys.stderr)
+            return 3
         # Plotly is needed from here on
         from flash_dllm.evaluation.report.page import write_report
 
@@ -92,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 TITLE = "The paper's tables on this model"
 
 
-def measured(options: argparse.Namespace, path: Path) -> Records:
+def measured(options: argparse.Namespace, path: Path) -> tuple[Records, bool]:
     """Measure what the options ask for, with a progress bar that knows how much there is."""
     from tqdm import tqdm
 
@@ -107,10 +121,10 @@ def measured(options: argparse.Namespace, path: Path) -> Records:
         tuple(options.tasks), options.batch, tuple(options.batches), options.seeds,
         tuple(options.decoders),
     )  # fmt: skip
-    with tqdm(desc="runs", unit=" runs", mininterval=0.5) as bar:
+    with tqdm(desc="report", unit=" steps", mininterval=0.5) as bar:
         return measure_report(
             bench, scope, options.parts, path, options.workers, options.timed_items,
-            bar.reset, bar.update,
+            options.seconds, bar.reset, bar.update,
         )  # fmt: skip
 
 
@@ -118,18 +132,13 @@ def facts_in_words(records: Records) -> str:
     """What stands on top of a page."""
     facts = records.facts
     found = facts["versions"]
-    speeds = "Speeds are those of the runs themselves."
+    speeds = "No speeds were measured."
     if facts["timed_items"] is not None:
         speeds = (
-            f"Speeds are of the first {facts['timed_items']} items, decoded again with nothing "
-            "else running: medians of up to three repeats, 20 and 80 percentiles in brackets."
-        )
-    count, ratio = records.repeated
-    if count:
-        speeds += (
-            f" Settings that were timed under several names: {count}; speeds of the same settings "
-            f"came out up to {ratio:.2f} times apart, so claims on smaller differences of speed "
-            "are left undecided."
+            f"Speeds are of the first {facts['timed_items']} items, decoded with nothing else "
+            "running: the decoders of a table in turn, several rounds of that; medians, 20 and 80 "
+            "percentiles in brackets. Where those overlap, or lie no further apart than one "
+            "decoder entered twice, a claim is too noisy to judge."
         )
     commit = f", commit {facts['commit']}" if facts["commit"] else ""
     return (

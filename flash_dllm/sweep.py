@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flash_dllm.cli import OneLineParser
+from flash_dllm.cli import OneLineParser, complain
 from flash_dllm.evaluation.sweep_file import SweepFile, read_sweep
 from flash_dllm.evaluation.workers import Here, Processes, Ray, Workers
 
@@ -41,8 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sweep = read_sweep(options.file)
         run(sweep, options)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        message = " ".join(str(error).split()) or type(error).__name__
-        print(f"{message.rstrip('.')}.", file=sys.stderr)
+        complain(error)
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(sweep: SweepFile, options) -> None:
     """Run, export, and print the best trials."""
-    from flash_dllm.evaluation.study import open_study, run_study
+    from flash_dllm.evaluation.study import open_study, run_study, storage_in_words
 
     study = open_study(sweep)
     if not options.no_run:
@@ -66,7 +65,8 @@ def run(sweep: SweepFile, options) -> None:
                 bar.initial = done
                 bar.update(done)
 
-            run_study(sweep, study, workers, start, bar.update)
+            with storage_in_words(sweep):
+                run_study(sweep, study, workers, start, bar.update)
     if options.export is not None:
         export(study, options.export)
         print(options.export)

@@ -10,7 +10,7 @@ from flash_dllm.evaluation.study import open_study, run_study
 from flash_dllm.evaluation.sweep_file import read_sweep
 from flash_dllm.evaluation.workers import Here, Processes
 from tests.postgres_server import PASSWORD, programs, server
-from tests.test_evaluation_sweep import (
+from tests.sweep_studies import (
     GRID,
     calls,
     fake,

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 import pytest
 
 from flash_dllm import report
 from flash_dllm.evaluation.item import Item
-from flash_dllm.evaluation.report import bench, figure7, measuring, table1, table6
-from flash_dllm.evaluation.report.bench import Bench, with_examples
+from flash_dllm.evaluation.report import table1
+from flash_dllm.evaluation.report.bench import with_examples
 from flash_dllm.evaluation.report.cell import Attention, Cell, Measured, Unmeasurable, pairs
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.every_decoder import ALL, every_decoder, lines
 from flash_dllm.evaluation.report.figure1 import figure_1
 from flash_dllm.evaluation.report.figure7 import figure_7
 from flash_dllm.evaluation.report.figures56 import figures_5_and_6
-from flash_dllm.evaluation.report.judging import noise_of
+from flash_dllm.evaluation.report.judging import Open, leads, means
 from flash_dllm.evaluation.report.page import claims_of, markdown, page
+from flash_dllm.evaluation.report.part_times import PartTimes
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.plan import wanted
 from flash_dllm.evaluation.report.records import Records, load_records
@@ -28,43 +29,11 @@ from flash_dllm.evaluation.report.table2 import table_2
 from flash_dllm.evaluation.report.table4 import table_4
 from flash_dllm.evaluation.report.table5 import table_5
 from flash_dllm.evaluation.report.table6 import table_6
+from flash_dllm.evaluation.report.timing import ROUNDS, Timing
 from flash_dllm.peers import PEERS
+from tests.report_lab import PLACE, Lab, records_of, run_of
 
 WORD = Scope(["word"], 32, (1, 4), 3)
-
-
-def run_of(
-    accuracy: float, speed: float | None, batch: int = 32, per_step: float = 2.0
-) -> Measured:
-    count = 100
-    verdicts = {str(n): n < accuracy * count for n in range(count)}
-    summary = {
-        "accuracy": accuracy, "accuracy_ci95": [accuracy, accuracy], "tokens_per_second": speed,
-        "tokens_per_step": per_step, "tokens_per_pass": per_step / 2,
-    }  # fmt: skip
-    if speed is None:
-        del summary["tokens_per_second"]
-    details = {
-        "batch_size": batch, "row_layers_per_token": 9.0, "correct": sum(verdicts.values()),
-        "tokens": 1000, "steps": 500, "passes": 1000, "row_layers": 9000,
-    }  # fmt: skip
-    return Measured(summary, details, verdicts)
-
-
-class Lab:
-    """Answers cells from a rule."""
-
-    limit = 100
-
-    def __init__(self, rule, noise=1.0):
-        self.rule, self.asked, self.noise = rule, [], noise
-
-    def measure(self, cell: Cell, timed: bool = True) -> Measured:
-        self.asked.append(cell)
-        return self.rule(cell)
-
-    def attention(self) -> Attention:
-        return Attention({1: 0.1, 32: 0.5}, [(0.2, 1), (0.4, 3), (0.9, 8)], 2)
 
 
 SPEEDS = {"greedy": 10.0, "confidence": 20.0, "flash_verify": 30.0}
@@ -88,7 +57,7 @@ def test_table_1_has_the_papers_rows_and_columns_and_judges_its_claims():
     assert [row[0] for row in made.rows] == ["word 64", "word 128", "code 64", "code 128"]
     assert made.head[1:] == [label for label, _, _ in table1.COLUMNS]
     # greedy without cache is 10 tokens/s, Flash-Verify with it 45
-    assert made.rows[0][6] == "80.0 (80–80) %, 45.0 tokens/s, 4.50 ×"
+    assert made.rows[0][6] == "80.0 (80–80) %, 45.0 (45–45) tokens/s, 4.50 ×"
     fastest, accuracy, steps = made.claims
     assert steps.holds and "4.00 against 2.00 on word 128, 2.00 times" in steps.because
     assert fastest.holds and fastest.because == "fastest in 4 of 4 rows"
@@ -194,7 +163,7 @@ def test_without_any_speed_a_table_stands_and_its_speed_claims_are_open(make, co
     known = [True, False] if make is table_1 else []
     # a decoder that is no less accurate refutes "faster and less accurate" whatever its speed
     known = [False] if make is table_4 else known
-    assert [claim.holds for claim in made.claims if claim.holds is not None] == known
+    assert [claim.holds for claim in made.claims if claim.holds is not Open.MISSING] == known
     words = " ".join([*map(str, made.rows), *claims_of([made]), markdown("R", "", [made])])
     assert "nan" not in words and "None" not in words
     # a picture without a point is a sentence, others are drawn
@@ -211,9 +180,9 @@ def test_one_counterexample_refutes_and_one_missing_speed_leaves_open():
 
     assert table_6(rule([]), WORD).claims[0].holds is True
     made = table_6(rule([4]), WORD)
-    assert made.claims[0].holds is None
+    assert made.claims[0].holds is Open.MISSING
     assert claims_of([made])[0].startswith("Can't be judged (Table 6): On Flash-Cache")
-    assert "at 1 of 2 batch sizes, 1 undecided" in made.claims[0].because
+    assert "at 1 of 2 batch sizes, 1 without a speed" in made.claims[0].because
     assert made.note.startswith("3 of these 6 runs") and made.rows[1][3].endswith("– tokens/s, –")
     assert [len(curve.points) for curve in made.pictures[0].curves] == [1, 1, 1]
     # slower at batch 1: the other batch size can't save it
@@ -228,32 +197,46 @@ def test_table_5_without_its_examples_shows_the_lengths():
 
     made = table_5(Lab(rule), WORD)
     assert [row[-1] for row in made.rows] == ["1.50", "1.50", "1.50", "–", "–"]
-    assert made.claims[0].holds is None and "with 2: –" in made.claims[0].because
+    assert made.claims[0].holds is Open.MISSING and "with 2: –" in made.claims[0].because
     assert "(the set is too small)" in made.text and made.note == ""
 
 
-def test_speeds_within_the_noise_of_the_measuring_decide_nothing():
+def test_speeds_that_are_too_alike_decide_nothing():
     # Flash-Verify is 1.5 times as fast as confidence decoding
     assert table_6(Lab(by_strategy, noise=1.4), WORD).claims[0].holds is True
-    assert table_6(Lab(by_strategy, noise=1.6), WORD).claims[0].holds is None
+    made = table_6(Lab(by_strategy, noise=1.6), WORD)
+    assert made.claims[0].holds is Open.NOISY
+    assert claims_of([made]) == [
+        "Too noisy to judge (Table 6): On Flash-Cache, Flash-Verify is faster than confidence "
+        "decoding at every batch size (at 0 of 2 batch sizes, 2 too noisy to judge)."
+    ]
 
-    def timed(speed, name):
-        return Measured({"settings": {"name": name}}, {}, {}, {"tokens_per_second": speed})
+    def uneven(cell):
+        # confidence decoding: 16 to 40 tokens/s, the 80 percentile is 32; Flash-Verify 30
+        if cell.knob("strategy") != "confidence":
+            return by_strategy(cell)
+        seconds = tuple(1000 / speed for speed in (16, 20, 20, 20, 20, 35, 40))
+        return replace(run_of(0.8, None, cell.batch), timing=Timing(8, 1000, seconds))
 
-    runs = [timed(10.0, "a"), timed(25.0, "a"), timed(90.0, "b"), timed(20.0, "a")]
-    assert noise_of(runs) == (1, 2.5) and noise_of(runs[1:3]) == (0, 1.0)
+    made = table_6(Lab(uneven), WORD)
+    assert made.rows[0][2] == "80.0 (80–80) %, 20.0 (20–32) tokens/s, 2.00 ×"
+    assert made.claims[0].holds is Open.NOISY
+
+
+def test_drift_that_hits_all_alike_leaves_a_lead_in_rounds():
+    def drifting(speed):
+        seconds = tuple(1000 / speed * factor for factor in (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6))
+        return replace(run_of(0.8, None), timing=Timing(8, 1000, seconds))
+
+    assert leads(drifting(30.0), drifting(20.0)) == pytest.approx([1.5] * ROUNDS)
+    assert means([drifting(30.0), drifting(10.0)])[0] == pytest.approx(20.0)
+    assert means([drifting(30.0), run_of(0.8, None)]) == []
 
 
 def test_records_without_speeds_render(tmp_path):
     scope = Scope(("word",), 32, (1, 32), 2)
-    facts = {
-        "model": "m", "fingerprint": "f", "device": "cpu", "dtype": "float32", "impl": "torch",
-        "items": 100, "timed_items": 8, "commit": "", "versions": {"torch": "2", "python": "3"},
-    }  # fmt: skip
     parts = [name for name in PARTS if name != "decoders"]
-    records = Records(facts, scope, parts, 100)
-    records.cells = {cell: without_speeds(cell) for cell in wanted(scope, parts, 100).cells}
-    records.save(tmp_path / "measured.json")
+    records_of(scope, parts, without_speeds).save(tmp_path / "measured.json")
     assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
     text = (tmp_path / "report.md").read_text()
     assert text.count(" runs have no speed (–)") == 7 and "Can't be judged (Figure 1)" in text
@@ -264,31 +247,61 @@ def test_records_without_speeds_render(tmp_path):
     ).read_text()
 
 
+def test_each_table_says_how_and_where_its_speeds_were_measured(tmp_path):
+    scope = Scope(("word",), 32, (1, 32), 2)
+    records = records_of(scope, ["table6", "figure7"], by_strategy)
+    # the control's second entry: 5 % slower
+    for found in records.times["table6"].rounds:
+        found[-1] *= 1.05
+    records.times["figure7"].place = {**PLACE, "commit": "def", "machine": "m2"}
+    records.save(tmp_path / "measured.json")
+    assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
+    sixth, seventh = (tmp_path / "report.md").read_text().split("\n## ")[2:]
+    assert (
+        "Speeds: 7 rounds over the 6 decoders, 8 items; 80 by 20 percentile 1.00 in the median, "
+        "1.00 at most; one decoder entered twice came out 1.05 times apart (commit abc, cpu, "
+        "machine m1, torch 2)." in sixth
+    )
+    assert "commit def, cpu, machine m2" in seventh
+
+
 def test_a_plan_asks_for_what_the_parts_ask_for_once():
     notes = wanted(Scope(["word", "code"], 32, (1, 32), 2), list(PARTS), 100)
     lab = Lab(lambda cell: run_of(0.8, 1.0, cell.batch))
     sections(lab, Scope(["word", "code"], 32, (1, 32), 2), list(PARTS))
     assert list(notes.cells) == list(dict.fromkeys(lab.asked)) and notes.wants_attention
-    # a peer's speed is shown for the first task alone
-    peers = {cell: timed for cell, timed in notes.cells.items() if cell.preset == "fast_dllm"}
-    assert {cell.task: timed for cell, timed in peers.items()} == {"word": True, "code": False}
+    # a peer's speed is shown in Table 2, for the first task alone
+    peers = [cell for cell in notes.cells if cell.preset == "fast_dllm"]
+    assert {cell.task for cell in peers} == {"word", "code"} and "decoders" not in notes.timed
+    timed = [cell for cells in notes.timed.values() for cell in cells if cell in peers]
+    assert [cell.task for cell in timed] == ["word"] and timed[0] in notes.timed["table2"]
+    # shared runs are measured once and timed in each table
+    assert set(notes.timed["table4"]) & set(notes.timed["figure56"])
 
 
 def test_records_come_back_as_they_were(tmp_path):
-    timing = {"tokens_per_second": 7.0, "repeats": 3, "p20": 6.0, "p80": 8.0}
-    timed = Measured(run_of(0.5, 1.0).summary, {"batch_size": 2}, {"a": True, "b": False}, timing)
+    run = Measured(run_of(0.5, 1.0).summary, {"batch_size": 2}, {"a": True, "b": False})
     cell, other = Cell.of("word", 2, gen_length=8, epsilon=0.5), Cell.of("code", preset="wino")
     records = Records({"model": "m"}, Scope(("word",)), ["table1"], 2)
-    records.cells = {cell: timed, other: "no such peer"}
+    records.cells = {cell: run, other: "no such peer"}
+    # 6, 6, 7, 7, 7, 8, 8 tokens/s
+    rounds = [[84 / speed, 84 / speed] for speed in (7, 6, 8, 7, 6, 8, 7)]
+    records.times["table1"] = PartTimes(PLACE, 2, [cell], [84], 0, rounds, {other: "no memory"})
     records.seen = Attention({1: 0.25}, [(0.5, 2)], 1)
     records.save(tmp_path / "m.json")
     again = load_records(tmp_path / "m.json")
-    assert again.measure(cell) == timed and again.attention() == records.seen
-    assert speed(again.measure(cell)) == "7.0 (6–8)"
+    assert replace(again.measure(cell), timing=None) == run and again.attention() == records.seen
+    assert speed(again.measure(cell)) == "7.0 (6–8)" == speed(again.part("table1").measure(cell))
+    # each table has speeds of its own, and its own noise
+    assert again.part("table2").measure(cell).speed is None
+    assert again.times == records.times and again.part("table2").noise == 1.0
     with pytest.raises(Unmeasurable, match="no such peer"):
         again.measure(other)
     with pytest.raises(Unmeasurable, match="hold no such run"):
         again.measure(Cell.of("story"))
+    # six rounds are too few to show
+    del again.times["table1"].rounds[3]
+    assert again.measure(cell).speed is None and again.speeds_note == ""
     (tmp_path / "n.json").write_text('{"version": 1}')
     with pytest.raises(ValueError, match="holds no records"):
         load_records(tmp_path / "n.json")
@@ -306,25 +319,6 @@ def test_examples_stand_in_front_of_the_question():
     assert shown.prompt == "P?\nB\n\nQ?" and shown.gold == "1"
 
 
-def test_a_cell_is_measured_once_and_its_folder_is_used_again(small_folder, tmp_path):
-    bench = Bench(tmp_path, str(small_folder), "torch", "cpu", "float64", limit=2)
-    cell = Cell.of("word", 2, strategy="confidence", cache="none", gen_length=8, block_length=8)
-    first = bench.measure(cell)
-    assert len(first.verdicts) == 2 and first.speed > 0
-    (folder,) = tmp_path.iterdir()
-    before = (folder / "answers.jsonl").read_bytes()
-    again = bench.measure(cell)
-    assert (folder / "answers.jsonl").read_bytes() == before
-    assert again.verdicts == first.verdicts and again.speed == first.speed
-    other = Cell.of("word", 2, 1, strategy="confidence", cache="none", gen_length=8)
-    assert set(bench.items(cell)) != set(bench.items(other))
-    # beside others a run has no times that mean anything
-    beside = bench.measure(cell, is_alone=False)
-    assert beside.verdicts == first.verdicts and "tokens_per_second" not in beside.summary
-    timing = bench.timed(cell, 1)
-    assert timing["items"] == 1 and timing["p20"] <= timing["tokens_per_second"] <= timing["p80"]
-
-
 def test_pages_hold_claims_tables_and_the_papers_values_apart():
     picture = Picture("P", "x", "y", [Curve("c", [(1, 2, "a")])])
     claim = Claim("It is fast", False, "1 < 2")
@@ -338,73 +332,3 @@ def test_pages_hold_claims_tables_and_the_papers_values_apart():
     assert "T &lt;1&gt;" in shown and shown.count("class='paper'") == 2
     # plotly's script once, two pictures
     assert shown.count("plotly.js v") == 1 and shown.count("Plotly.newPlot(") >= 2
-
-
-def command(small_folder, tmp_path, *more: str) -> list[str]:
-    arguments = ["--model", str(small_folder), "--output", str(tmp_path), "--limit", "2"]
-    arguments += ["--tasks", "word", "--batch", "2", "--device", "cpu", "--dtype", "float32"]
-    return [*arguments, *more]
-
-
-def test_the_command_writes_both_pages(small_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(figure7, "WINDOWS", (4, 8))
-    monkeypatch.setattr(bench, "TRACED", 1)
-    for part in (figure7, table6):
-        monkeypatch.setattr(part, "LENGTHS", (8, 16))
-    parts = ("--parts", "figure7", "figure1", "table6", "--batches", "1", "2")
-    assert report.main(command(small_folder, tmp_path, *parts)) == 0
-    text = (tmp_path / "report.md").read_text()
-    assert "## Figure 7: window" in text and "## Table 6: batch sizes" in text
-    assert "old" in text.split("## Which of the paper's claims hold here")[1]
-    assert (tmp_path / "report.html").stat().st_size > 1_000_000
-    details = [json.loads(p.read_text()) for p in (tmp_path / "runs").glob("*/details.json")]
-    assert {d["batch_size"] for d in details} == {1, 2}
-    # the pages come from the records alone
-    (tmp_path / "report.md").unlink()
-    assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
-    assert (tmp_path / "report.md").read_text() == text
-
-
-def test_measured_side_by_side_and_stopped_it_goes_on(small_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(figure7, "WINDOWS", (4, 8))
-    monkeypatch.setattr(figure7, "LENGTHS", (8, 16))
-    arguments = command(small_folder, tmp_path, "--parts", "figure7", "--workers", "2",
-                        "--timed-items", "1", "--measure-only")  # fmt: skip
-    timed = Bench.timed
-    count = 0
-
-    def stopping(bench, cell, items):
-        nonlocal count
-        count += 1
-        if count == 2:
-            raise KeyboardInterrupt
-        return timed(bench, cell, items)
-
-    monkeypatch.setattr(Bench, "timed", stopping)
-    assert report.main(arguments) == 130
-    assert not (tmp_path / "report.md").exists()
-    assert report.main(arguments) == 0
-    # four cells: one timed before the stop, three after it
-    assert count == 2 + 3
-    found = load_records(tmp_path / "measured.json").cells
-    assert [run.timing["items"] for run in found.values()] == [1] * 4
-
-
-def test_a_cell_that_fails_costs_only_what_needs_it(small_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(table6, "LENGTHS", (8, 16))
-    bench = Bench(tmp_path, str(small_folder), "torch", "cpu", "float64", limit=2)
-    real = Bench.measure
-
-    def failing(self, cell, is_alone=True):
-        if cell.knob("strategy") == "flash_verify":
-            raise RuntimeError("out of memory.")
-        return real(self, cell, is_alone)
-
-    monkeypatch.setattr(Bench, "measure", failing)
-    scope = Scope(["word"], 2, (1,), 1)
-    records = measuring.measure_report(bench, scope, ["table6"], tmp_path / "m.json")
-    (made,) = sections(records, scope, ["table6"])
-    assert made.title == "Table 6" and made.text == "Not measured: RuntimeError: out of memory."
-    assert claims_of([made]) == [
-        "Can't be judged (Table 6): what the paper claims there (RuntimeError: out of memory)."
-    ]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -12,10 +10,11 @@ from flash_dllm import evaluate
 from flash_dllm.caches.none import NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
+from flash_dllm.evaluation import run
 from flash_dllm.evaluation.clock import Clock, ClockedSession
 from flash_dllm.evaluation.counting import fast_dllm_tokens
 from flash_dllm.evaluation.item import Item
-from flash_dllm.evaluation.journal import Journal
+from flash_dllm.evaluation.place import place
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.tasks import load_task
 from flash_dllm.query import Prediction, Query
@@ -23,7 +22,6 @@ from flash_dllm.settings import Settings
 from flash_dllm.strategies.confidence import Confidence
 from flash_dllm.trace import DecodeTrace, ModelInfo, Proposal, StepTrace, StopReason, Verdict
 from flash_dllm.trace_json import load
-from tests.random_model import ROOT
 
 KEYS = {
     "task", "items", "accuracy", "accuracy_ci95", "tokens_per_step", "tokens_per_pass",
@@ -96,37 +94,25 @@ def test_a_stopped_run_goes_on_and_decodes_nothing_twice(engine, tmp_path):
     assert len(decoded) == 2
 
 
+def test_a_run_that_goes_on_elsewhere_says_so(engine, tmp_path, monkeypatch, caplog):
+    def stop_after_one() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(engine, plan(), tmp_path, on_item=stop_after_one)
+    here = place("cpu")
+    elsewhere = {**here, "commit": "0ther", "machine": "m2"}
+    monkeypatch.setattr(run, "place", lambda device: elsewhere)
+    measure(engine, plan(), tmp_path)
+    assert "begun at another place (commit " in caplog.text
+    assert f"machine {here['machine']} there, m2 here): tokens a second are" in caplog.text
+    assert json.loads((tmp_path / "details.json").read_text())["places"] == [here, elsewhere]
+
+
 def test_a_folder_of_another_run_is_refused(engine, tmp_path):
     measure(engine, plan(1), tmp_path)
     with pytest.raises(ValueError, match=r"batch_size is 2 there and 3 here"):
         measure(engine, plan(1, batch_size=3), tmp_path)
-
-
-def test_an_unfinished_line_is_dropped_and_the_rest_kept(tmp_path):
-    path = tmp_path / "j.jsonl"
-    path.write_text('{"a": 1}\n{"n": 0}\n{"n": 1')
-    journal = Journal(path, {"a": 1})
-    journal.add({"n": 2})
-    journal.close()
-    assert path.read_text() == '{"a": 1}\n{"n": 0}\n{"n": 2}\n'
-    with pytest.raises(ValueError, match="b.c is 1 there and 2 here"):
-        Journal(tmp_path / "k.jsonl", {"b": {"c": 1}}).close()
-        Journal(tmp_path / "k.jsonl", {"b": {"c": 2}})
-
-
-def test_two_processes_do_not_write_one_journal(tmp_path):
-    path = tmp_path / "j.jsonl"
-    journal = Journal(path, {"a": 1})
-    code = (
-        "import sys; from pathlib import Path; from flash_dllm.evaluation.journal import Journal\n"
-        "try: Journal(Path(sys.argv[1]), {'a': 1})\n"
-        "except ValueError as error: print(error)"
-    )
-    command = [sys.executable, "-c", code, str(path)]
-    shown = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
-    assert "is being written by another process" in shown
-    journal.close()
-    assert subprocess.run(command, capture_output=True, cwd=ROOT, check=True).stdout == b""
 
 
 def test_passes_are_timed_once_and_admissions_apart():
@@ -214,12 +200,22 @@ def test_the_command_runs_a_public_set_and_prints_one_line(small_folder, tmp_pat
         (["--task", "word", "--limit", "0"], "limit must be"),
         (["--task", "word", "--limit", "9999"], "held_out --count 9999"),
         (["--task", "gsm8k", "--data", "/nowhere"], "give the file of gsm8k"),
+        (["--task", "code", "--workers", "0"], "--workers must be a whole number from 1 on, got 0"),
+        (["--task", "word", "--batch", "0"], "--batch must be a whole number from 1 on, got 0"),
     ],
 )
 def test_wrong_arguments_are_one_sentence(arguments, sentence, tmp_path, capsys):
     assert evaluate.main([*arguments, "--output", str(tmp_path / "o")]) == 2
     error = capsys.readouterr().err
     assert sentence.lower() in error.lower() and error.count("\n") == 1
+
+
+def test_an_output_that_can_be_no_folder_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("x")
+    for name, sentence in (("file", "--output names a folder"), ("file/o", "can't be made (Not")):
+        assert evaluate.main(["--task", "word", "--output", str(tmp_path / name)]) == 2
+        error = capsys.readouterr().err
+        assert sentence in error and error.count("\n") == 1
 
 
 def test_code_is_refused_before_decoding(engine, tmp_path, monkeypatch):

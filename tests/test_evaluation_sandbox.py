@@ -62,6 +62,10 @@ ATTACKS = {
     "huge answer": "def f(x): return 'x' * 10**8",
     "endless number": "def f(x): return 10**10**7",
     "deep answer": "def f(x):\n    y = []\n    for _ in range(10**5): y = [y]\n    return y",
+    "a kernel object without end": (
+        "import ctypes\nlibc = ctypes.CDLL(None)\n"
+        "while libc.shmget(0, 1 << 20, 0o1600) >= 0: pass\ndef f(x): return 0"
+    ),
     "program": "import os\ndef f(x): return os.system('true') + x + 1",
     "broken": "def f(x:",
     "nul": "\0",
@@ -145,6 +149,33 @@ def test_a_fenced_answer_writes_nothing_and_deletes_nothing(tmp_path):
     assert victim.read_text() == "here"
     assert list(tmp_path.iterdir()) == [victim]
     assert not any(Path(path).exists() for path in ("/new", "/usr/new", "/etc/new", "/tmp/mine"))
+
+
+@needs_fence
+@pytest.mark.parametrize("folder", ["/", "/dev", "/dev/shm", "/tmp", "/usr", "/proc"])
+def test_a_fenced_answer_fills_no_memory_with_files(folder):
+    program = (
+        "def f(folder):\n    written = 0\n    try:\n        for n in range(64):\n"
+        "            with open(f'{folder}/file{n}', 'wb') as file: file.write(b'x' * 10**6)\n"
+        "            written += 1\n    except OSError: pass\n    return written\n"
+    )
+    # its own folder has 16 MiB
+    most = 16 if folder == "/tmp" else 0
+    verdict = Sandbox(is_fenced=True).run(program, [f"assert f({folder!r}) == {most}"])
+    assert verdict.reason == "passed"
+
+
+@pytest.mark.parametrize("box", BOTH)
+def test_an_answer_gets_no_namespace_no_mount_and_no_memory_outside_its_own(box):
+    program = (
+        "import ctypes\nlibc = ctypes.CDLL(None)\ndef f(name, *arguments):\n"
+        "    return getattr(libc, name)(*arguments)\n"
+    )
+    # CLONE_NEWUSER; a tmpfs; a segment that would outlive the process
+    calls = ("'unshare', 0x10000000", "'mount', b'x', b'/tmp', b'tmpfs', 0, 0",
+             "'memfd_create', b'x', 0", "'shmget', 0, 1 << 20, 0o1600")  # fmt: skip
+    verdict = box.run(program, [f"assert f({call}) == -1" for call in calls])
+    assert verdict.reason == "passed"
 
 
 @needs_fence

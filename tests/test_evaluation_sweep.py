@@ -3,79 +3,29 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from flash_dllm import sweep as command
 from flash_dllm.evaluation.sweep_file import read_sweep
 from flash_dllm.evaluation.trial import Impossible, run_trial
-from flash_dllm.evaluation.workers import Here, Processes
+from flash_dllm.evaluation.workers import Processes
 from tests.random_model import ROOT
+from tests.sweep_studies import (
+    FILE,
+    GRID,
+    calls,
+    fake,
+    fake_that_kills_its_process_once,
+    states,
+    studied,
+    write,
+)
 
 optuna = pytest.importorskip("optuna", reason="pip install -r requirements.txt")
-
-FILE = """
-objectives: {accuracy: maximize, rows_per_token: minimize}
-tasks: [word]
-limit: 2
-batch: 2
-device: cpu
-dtype: float32
-fixed: {gen_length: 8, block_length: 8, cache: none}
-"""
-GRID = FILE + "search: {strategy: [flash_verify, confidence], epsilon: [0.1, 0.9, 0.95]}\n"
-
-
-def write(tmp_path, text: str) -> Path:
-    path = tmp_path / "s.yaml"
-    path.write_text(text)
-    return path
-
-
-# workers import these by name: what a trial measures is beside the point here
-
-
-def fake(sweep, knobs):
-    """Numbers that follow from the knobs, and a line in a file for every call."""
-    with open(sweep.data, "a") as file:
-        file.write(f"{knobs}\n")
-    if knobs.get("epsilon") == 0.95:
-        raise Impossible("no")
-    return {"accuracy": knobs["epsilon"], "rows_per_token": 1.0, "note": "x"}
-
-
-def fake_that_kills_its_process_once(sweep, knobs):
-    flag = Path(f"{sweep.data}.killed")
-    if not flag.exists():
-        flag.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.1)
-    return fake(sweep, knobs)
-
-
-def studied(tmp_path, work=fake, workers=None, text=GRID):
-    from flash_dllm.evaluation.study import open_study, run_study
-
-    path = write(tmp_path, text + f"data: {tmp_path / 'calls'}\n")
-    sweep = read_sweep(path)
-    study = open_study(sweep)
-    run_study(sweep, study, workers or Here(work))
-    return study
-
-
-def calls(tmp_path) -> list[str]:
-    return sorted((tmp_path / "calls").read_text().splitlines())
-
-
-def states(study) -> dict[str, int]:
-    names = [trial.state.name for trial in study.trials]
-    return {name: names.count(name) for name in names}
-
 
 def test_a_grid_is_measured_point_by_point_once(tmp_path):
     study = studied(tmp_path)
@@ -191,6 +141,45 @@ def test_the_command_runs_exports_and_says_what_is_best(small_folder, tmp_path, 
     assert len(pandas.read_parquet(table)) == 6
 
 
+def test_a_storage_that_takes_no_more_is_one_sentence_and_the_sweep_goes_on(tmp_path):
+    path = write(tmp_path, GRID + f"data: {tmp_path / 'calls'}\n")
+    run = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 2, run.stderr[-2000:]
+    sentence = run.stderr.strip().splitlines()[-1]
+    assert sentence.startswith(f"The storage sqlite:///{tmp_path / 's.db'} can't be written (")
+    assert sentence.endswith("and the same command goes on with the rest.")
+    before = len(calls(tmp_path))
+    study = studied(tmp_path)
+    # every point is in the study once; what could not be written was measured again
+    done = [t.user_attrs["point"] for t in study.trials if t.state.name in ("COMPLETE", "PRUNED")]
+    assert len(done) == len(set(done)) == 6 and before < 6
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+
+from flash_dllm import sweep
+from flash_dllm.evaluation import trial
+from tests.sweep_studies import fake
+
+def measured(file, knobs):
+    # as on a full disk: after the second trial the storage may not grow
+    found = fake(file, knobs)
+    if len(Path(file.data).read_text().splitlines()) == 2:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        size = Path(sys.argv[1]).with_suffix(".db").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    return found | {"note": "x" * 1000}
+
+trial.run_trial = measured
+sys.exit(sweep.main([sys.argv[1]]))
+"""
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -239,7 +228,7 @@ from ray.cluster_utils import Cluster
 from flash_dllm.evaluation.study import open_study, run_study
 from flash_dllm.evaluation.sweep_file import read_sweep
 from flash_dllm.evaluation.workers import Ray
-from tests.test_evaluation_sweep import GRID, fake_that_kills_its_process_once
+from tests.sweep_studies import GRID, fake_that_kills_its_process_once
 
 folder = Path(sys.argv[1])
 path = folder / "s.yaml"

@@ -32,7 +32,7 @@ RULES = {
     "flash_dllm/evaluate.py": {"flash_dllm", "tqdm"},
     "flash_dllm/report.py": {"flash_dllm", "tqdm"},
     "flash_dllm/evaluation/report/page.py": {"flash_dllm", "plotly"},
-    "flash_dllm/evaluation/report/measuring.py": {"flash_dllm", "torch"},
+    "flash_dllm/evaluation/place.py": {"torch"},
     "flash_dllm/sweep.py": {"flash_dllm", "tqdm"},
     "flash_dllm/evaluation/sweep_file.py": {"flash_dllm", "yaml"},
     "flash_dllm/evaluation/study.py": {"flash_dllm", "optuna", "sqlalchemy"},

@@ -5,10 +5,12 @@ The first line describes the run; a later run appends only to a journal of the s
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+from io import FileIO
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 Record = dict[str, Any]
 
@@ -25,7 +27,8 @@ class Journal:
         # as it comes back from the file: tuples are lists there
         described = json.loads(json.dumps(description))
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("a", encoding="utf-8")
+        # unbuffered: a record is with the system when `add` returns
+        self._file = path.open("ab", buffering=0)
         try:
             _lock(self._file, path)
             self.records = self._read(described)
@@ -37,14 +40,14 @@ class Journal:
         """What is there already; a new file gets its first line."""
         path = self._path
         lines = _whole_lines(path)
-        if lines and (differing := _difference(json.loads(lines[0]), described)):
+        if lines and (differing := _difference(_record(path, 1, lines[0]), described)):
             raise ValueError(
                 f"{path.parent} holds another run ({differing}); choose another folder, or delete "
                 "it to start again"
             )
         if not lines:
             self._write(described)
-        return [json.loads(line) for line in lines[1:]]
+        return [_record(path, number, line) for number, line in enumerate(lines[1:], 2)]
 
     def add(self, record: Record) -> None:
         """Append and flush."""
@@ -53,16 +56,25 @@ class Journal:
 
     def close(self) -> None:
         """Make sure that everything is on the disk."""
-        self._file.flush()
+        # nothing is left to be written: a record that could not be is cut off, not tried again
         os.fsync(self._file.fileno())
         self._file.close()
 
     def _write(self, record: Record) -> None:
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
+        data = (json.dumps(record) + "\n").encode()
+        size = os.fstat(self._file.fileno()).st_size
+        try:
+            if (written := self._file.write(data)) != len(data):
+                raise OSError(errno.ENOSPC, f"{written} of {len(data)} bytes were written")
+        except OSError as error:
+            os.ftruncate(self._file.fileno(), size)
+            raise OSError(
+                f"{self._path} can't be written ({error.strerror}); what was measured so far is "
+                "kept: make room, and the same command goes on"
+            ) from None
 
 
-def _lock(file: TextIO, path: Path) -> None:
+def _lock(file: FileIO, path: Path) -> None:
     """Keep others out until the file is closed or this process ends, however it ends."""
     try:
         import fcntl
@@ -76,6 +88,20 @@ def _lock(file: TextIO, path: Path) -> None:
             f"{path.parent} is being written by another process; wait for it, or choose another "
             "folder"
         ) from None
+
+
+def _record(path: Path, number: int, line: str) -> Record:
+    """A line that was written whole. Raises ValueError if it is none of a journal."""
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError:
+        record = None
+    if not isinstance(record, dict):
+        raise ValueError(
+            f"line {number} of {path} is damaged; delete that line to decode its item again, or "
+            "the folder to start again"
+        )
+    return record
 
 
 def _whole_lines(path: Path) -> list[str]:

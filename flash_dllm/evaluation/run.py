@@ -41,6 +41,7 @@ from flash_dllm.evaluation.measurement import (
     slim,
     versions,
 )
+from flash_dllm.evaluation.place import differences, place
 from flash_dllm.evaluation.sandbox import WORKERS, Sandbox
 from flash_dllm.evaluation.scoring import CODE_DOMAINS, score_answers
 from flash_dllm.evaluation.statistics import wilson_interval
@@ -178,6 +179,12 @@ def _decode(
     if not missing:
         return
     part = 1 + max((record["part"] for record in journal.records), default=0)
+    here = place(engine.info.device)
+    if others := [there for there in places(journal.records) if there != here]:
+        log.warning(
+            "%s was begun at another place (%s): tokens a second are of both together", folder,
+            differences(others[-1], here),
+        )  # fmt: skip
     if plan.traces:
         (folder / "traces").mkdir(exist_ok=True)
     clocked = Clocked(engine)
@@ -189,8 +196,9 @@ def _decode(
     asked = [prompts[number] for number in missing]
     keep: Callable[[StepTrace], StepTrace] = (lambda step: step) if plan.traces else slim
     with no_garbage_collection():
-        for place, steps in finished(clocked, asked, plan.settings, plan.batch_size, keep):
-            number = missing[place]
+        answers = finished(clocked, asked, plan.settings, plan.batch_size, keep)
+        for count, (nth, steps) in enumerate(answers):
+            number = missing[nth]
             trace = _trace(engine, plan, items[number], prompts[number], steps)
             if plan.traces:
                 save(trace, folder / "traces" / f"{number:05d}.json")
@@ -203,6 +211,9 @@ def _decode(
             # the device has answered everything that this record is made of
             record["elapsed"] = round(time.perf_counter() - started, 6)
             record["clock"] = asdict(clock)
+            if count == 0:
+                # once a part: it is the same for all of it
+                record["place"] = here
             journal.add(record)
             on_item()
 
@@ -275,7 +286,18 @@ def _details(
         "tokens_per_second_decode": ratio(sums["tokens"], decode),
         "fast_dllm_tokens_per_second": ratio(sums["fast_dllm_tokens"], wall),
         "parts": len(last),
+        # times of two places are of neither
+        "places": places(journal),
     }
+
+
+def places(journal: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
+    """Where the parts of a journal were decoded, each place once; older ones do not say."""
+    found: list[dict[str, str]] = []
+    for record in journal:
+        if (there := record.get("place")) is not None and there not in found:
+            found.append(there)
+    return found
 
 
 def synchronize(engine: Any) -> None:

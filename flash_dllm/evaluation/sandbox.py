@@ -169,6 +169,8 @@ def _fence() -> list[str]:
     if not base.startswith("/usr"):
         command += ["--ro-bind", base, base]
     command += ["--dev", "/dev", "--size", str(FOLDER_BYTES), "--tmpfs", "/tmp"]
+    # both are folders in memory too, without a limit
+    command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--chdir", "/tmp"]
 
 

@@ -12,7 +12,8 @@ import os
 import socket
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -78,6 +79,24 @@ def open_study(sweep: SweepFile) -> Study:
         )
     study.sampler = _sampler(sweep, len(study.trials))
     return study
+
+
+@contextmanager
+def storage_in_words(sweep: SweepFile) -> Iterator[None]:
+    """Raise RuntimeError in one sentence if the storage fails in the middle: a full disk, a server
+    that is gone."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError) as error:
+        cause = error.__cause__ or error
+        reason = " ".join(str(getattr(cause, "orig", None) or cause).split())[:200]
+        raise RuntimeError(
+            f"the storage {sweep.address} can't be written ({reason}); trials that are in it stay, "
+            "and the same command goes on with the rest"
+        ) from None
 
 
 def _storage(address: str) -> Any:

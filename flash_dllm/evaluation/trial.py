@@ -19,10 +19,11 @@ from flash_dllm.evaluation.measurement import (
     summarize,
     versions,
 )
+from flash_dllm.evaluation.public_sets import PUBLIC_SETS
 from flash_dllm.evaluation.scoring import score_answers
 from flash_dllm.evaluation.statistics import wilson_interval
 from flash_dllm.evaluation.sweep_file import SweepFile
-from flash_dllm.evaluation.tasks import load_task
+from flash_dllm.evaluation.tasks import ASSETS, load_task
 from flash_dllm.models import load_model
 from flash_dllm.settings import Settings
 
@@ -132,9 +133,15 @@ def sweep_items(
     limit: int | None = None,
     data: str | None = None,
 ) -> list[Item]:
-    """The items of a sweep: those of its tasks, then its own prompts. Raises as `load_task`."""
+    """The items of a sweep: those of its tasks, then its own prompts.
+
+    data    file or folder of a public set; without one among the tasks, folder of own sets
+    Raises  as `load_task`
+    """
     place = Path(data) if data is not None else None
-    items = [item for task in tasks for item in load_task(task, limit, data=place)]
+    is_own = place is not None and not set(tasks) & set(PUBLIC_SETS)
+    own_sets = place if place is not None and is_own else ASSETS
+    items = [item for task in tasks for item in load_task(task, limit, own_sets, place)]
     own = [Item(PROMPT, "own", f"prompt {n}", text, "") for n, text in enumerate(prompts, 1)]
     return items + own
 

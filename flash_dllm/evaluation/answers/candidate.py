@@ -22,23 +22,33 @@ if TYPE_CHECKING:
         write_line,
     )
 
-# syscalls that an answer has no need of, by machine: (audit number, clone, refused ones)
-_CLONE3, _IO_URING_SETUP, _PIDFD_SEND_SIGNAL = 435, 425, 424
-_MACHINES = {
-    # fork vfork execve execveat socket kill ptrace process_vm_readv process_vm_writev setpgid
-    # setsid
-    "x86_64": (0xC000003E, 56, (57, 58, 59, 322, 41, 62, 101, 310, 311, 109, 112)),
-    # execve execveat socket kill ptrace process_vm_readv process_vm_writev setpgid setsid
-    "aarch64": (0xC00000B7, 220, (221, 281, 198, 129, 117, 270, 271, 154, 157)),
-}
+# syscalls that an answer has no need of: (number on x86-64, on arm64), None where there is none
+_REFUSED = {
+    "fork": (57, None), "vfork": (58, None), "execve": (59, 221), "execveat": (322, 281),
+    "socket": (41, 198), "kill": (62, 129), "ptrace": (101, 117),
+    "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "setpgid": (109, 154), "setsid": (112, 157),
+    # a user namespace of its own, in which it may mount what it likes
+    "unshare": (272, 97), "setns": (308, 268), "mount": (165, 40),
+    # memory that no limit counts, some of which outlives the process
+    "memfd_create": (319, 279), "shmget": (29, 194), "msgget": (68, 186), "mq_open": (240, 180),
+    "add_key": (248, 217), "keyctl": (250, 219),
+    # large parts of the kernel
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "io_uring_setup": (425, 425), "pidfd_send_signal": (424, 424),
+}  # fmt: skip
+_CLONE3 = 435
+# by machine: column above, audit number, clone
+_MACHINES = {"x86_64": (0, 0xC000003E, 56), "aarch64": (1, 0xC00000B7, 220)}
 
 
 def limit(cpu_seconds, memory_bytes, file_bytes):
-    """Processor time, memory, file size; no core files."""
+    """Processor time, memory, file size and how many are open; no core files."""
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, file_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
 
 def refuse_syscalls():
@@ -49,7 +59,8 @@ def refuse_syscalls():
     machine = _MACHINES.get(platform.machine())
     if not sys.platform.startswith("linux") or machine is None:
         return False
-    audit, clone, refused = machine
+    column, audit, clone = machine
+    refused = [numbers[column] for numbers in _REFUSED.values() if numbers[column] is not None]
     load, jump_equal, jump_least, jump_set, give = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, deny, absent, kill = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
     program = [(load, 0, 0, 4), (jump_equal, 1, 0, audit), (give, 0, 0, kill), (load, 0, 0, 0)]
@@ -57,7 +68,7 @@ def refuse_syscalls():
     program += [(jump_least, 0, 1, 0x40000000), (give, 0, 0, deny)]
     # glibc falls back to clone where clone3 is absent
     program += [(jump_equal, 0, 1, _CLONE3), (give, 0, 0, absent)]
-    for number in (*refused, _IO_URING_SETUP, _PIDFD_SEND_SIGNAL):
+    for number in refused:
         program += [(jump_equal, 0, 1, number), (give, 0, 0, deny)]
     # clone: only with CLONE_THREAD
     program += [(jump_equal, 0, 3, clone), (load, 0, 0, 16), (jump_set, 1, 0, 0x10000)]

@@ -17,7 +17,7 @@ from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.measurement import fitting
 from flash_dllm.evaluation.report.cell import Attention, Cell, Measured
 from flash_dllm.evaluation.report.figure1 import attention_of
-from flash_dllm.evaluation.report.timing import tokens_per_second
+from flash_dllm.evaluation.report.timing import Decode
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.tasks import ASSETS, load_task
 from flash_dllm.models import load_model
@@ -77,10 +77,10 @@ class Bench:
         examples = random.Random(SHOTS_SEED).sample(rest, cell.shots)
         return [with_examples(item, examples) for item in chosen]
 
-    def measure(self, cell: Cell, is_alone: bool = True) -> Measured:
-        """The cell's numbers, from its folder or by decoding.
+    def measure(self, cell: Cell) -> Measured:
+        """The cell's verdicts and counts, from its folder or by decoding; no times, since other
+        runs may share the machine.
 
-        is_alone  nothing else runs on the machine, so that times mean something
         Raises ValueError in one sentence for what this model can't run, else as `run.measure`.
         """
         engine, settings = self.engine, self.settings(cell)
@@ -90,32 +90,32 @@ class Bench:
         )  # fmt: skip
         described = [
             asdict(engine.info), settings.described(), self.limit, str(self.tasks.resolve()),
-            asdict(cell), is_alone,
+            asdict(cell),
         ]  # fmt: skip
         name = hashlib.sha256(json.dumps(described).encode()).hexdigest()[:16]
         folder = self.folder / f"{cell.task}-{name}"
-        if is_alone and engine.info.device == "cuda" and not (folder / "answers.jsonl").is_file():
-            # the first decode compiles kernels and captures graphs: that is no part of a speed
-            prompts = [engine.encode(item.prompt) for item in plan.items[: cell.batch]]
-            decode_batch(
-                engine, prompts, settings.strategy, settings.cache, settings.config, cell.batch
-            )
         summary = measure(engine, plan, folder)
         records = (folder / "items.jsonl").read_text(encoding="utf-8").splitlines()
         verdicts = {r["id"]: r["correct"] for r in map(json.loads, records)}
         details = json.loads((folder / "details.json").read_text(encoding="utf-8"))
-        if not is_alone:
-            summary = {key: value for key, value in summary.items() if key not in TIMES}
-            details = {key: value for key, value in details.items() if key not in TIMES}
+        summary = {key: value for key, value in summary.items() if key not in TIMES}
+        details = {key: value for key, value in details.items() if key not in TIMES}
         return Measured(summary, details, verdicts)
 
-    def timed(self, cell: Cell, count: int) -> dict[str, Any]:
-        """Speed on the cell's first `count` items, with nothing else running."""
+    def decode(self, cell: Cell, count: int) -> Decode:
+        """What decodes the cell's first `count` items, those that fit, and gives their tokens."""
         engine, settings = self.engine, self.settings(cell)
         items = self.items(cell)[:count]
         prompts = [engine.encode(item.prompt) for item in items]
         _, prompts = fitting(engine, items, prompts, settings.config)
-        return tokens_per_second(engine, prompts, settings, cell.batch)
+
+        def decode() -> int:
+            traces = decode_batch(
+                engine, prompts, settings.strategy, settings.cache, settings.config, cell.batch
+            )
+            return sum(trace.tokens for trace in traces)
+
+        return decode
 
     def attention(self) -> Attention:
         """Figure 1's numbers: confidence decoding on Flash-Cache with complete traces."""
@@ -139,9 +139,9 @@ def _engine(model: str | None, impl: str, device: str, dtype: str) -> Any:
     return load_model(model, impl, device, dtype)
 
 
-def measure_beside_others(bench: Bench, cell: Cell) -> Measured:
-    """A cell in a worker process: verdicts and counts, no times."""
-    return bench.measure(cell, is_alone=False)
+def measure_cell(bench: Bench, cell: Cell) -> Measured:
+    """A cell in a worker process."""
+    return bench.measure(cell)
 
 
 def with_examples(item: Item, examples: Sequence[Item]) -> Item:

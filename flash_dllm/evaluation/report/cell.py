@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
+
+from flash_dllm.evaluation.report.timing import Timing
 
 
 class Unmeasurable(ValueError):
@@ -46,13 +48,15 @@ class Measured:
     summary   `summary.json` of the run
     details   `details.json` of the run
     verdicts  the verdict on each item by its id
-    timing    `Timing.described` where speed was measured apart, else None
+    timing    speed, alone on the device; None where it was not measured
+    problem   why it was not, where measuring it failed
     """
 
     summary: dict[str, Any]
     details: dict[str, Any]
     verdicts: dict[str, bool]
-    timing: dict[str, Any] | None = None
+    timing: Timing | None = None
+    problem: str = ""
 
     @property
     def accuracy(self) -> float:
@@ -60,13 +64,8 @@ class Measured:
 
     @property
     def speed(self) -> float | None:
-        """Tokens a second: alone on the device where that was measured, else of the run itself.
-
-        None for a run beside others whose speed was not measured alone afterwards.
-        """
-        if self.timing is not None:
-            return self.timing["tokens_per_second"]
-        return self.summary.get("tokens_per_second")
+        """Tokens a second, the median; None where it was not measured."""
+        return None if self.timing is None else self.timing.tokens_per_second
 
     @property
     def tokens_per_step(self) -> float:
@@ -102,10 +101,14 @@ class Source(Protocol):
 
     @property
     def noise(self) -> float:
-        """The largest ratio between two speeds of the same settings; 1.0 where none was repeated.
+        """How many times apart two speeds of one decoder were here, 1.0 at least."""
 
-        Smaller ratios of speeds decide nothing.
-        """
+    @property
+    def speeds_note(self) -> str:
+        """How the speeds were measured, a line for under the table; "" without speeds."""
+
+    def part(self, name: str) -> Source:
+        """The same numbers with the speeds that were measured for one part of the report."""
 
     def measure(self, cell: Cell, timed: bool = True) -> Measured:
         """The cell's numbers; `timed` where its speed is shown.
@@ -115,6 +118,18 @@ class Source(Protocol):
 
     def attention(self) -> Attention:
         """For Figure 1."""
+
+
+def described(cell: Cell) -> dict[str, Any]:
+    """A cell as JSON holds it."""
+    return {**asdict(cell), "knobs": dict(cell.knobs)}
+
+
+def read_cell(content: dict[str, Any]) -> Cell:
+    """A cell from `described`. Raises KeyError or TypeError for anything else."""
+    known = dict(content)
+    knobs = known.pop("knobs")
+    return Cell(knobs=tuple(sorted(knobs.items())), **known)
 
 
 def pairs(first: Measured, second: Measured) -> tuple[list[bool], list[bool]]:

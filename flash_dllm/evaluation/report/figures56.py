@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from flash_dllm.evaluation.report import paper_values as paper
 from flash_dllm.evaluation.report.cell import Cell, Measured, Source, verify
-from flash_dllm.evaluation.report.judging import is_above_one
+from flash_dllm.evaluation.report.judging import Judged, Open, is_faster
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Curve, Picture, Scope, Section
 from flash_dllm.evaluation.report.shown import number, percent, speed, without_speed
 from flash_dllm.evaluation.report.table4 import GAMMAS, TRACKED
@@ -72,7 +72,7 @@ def figures_5_and_6(lab: Source, scope: Scope) -> Section:
 
 def _is_ahead(
     mine: list[Measured], theirs: list[Measured], noise: float
-) -> tuple[bool | None, str]:
+) -> tuple[Judged, str]:
     """Whether the fastest accurate setting is one of mine, and why."""
     best = max(run.accuracy for run in theirs)
     close, others = (
@@ -81,8 +81,9 @@ def _is_ahead(
     if not close:
         return False, f"no setting of it comes within a point of {100 * best:.1f} %"
     unknown = sum(run.speed is None for run in [*close, *others])
-    lead, other = (max((run.speed or 0.0 for run in runs), default=0.0) for runs in (close, others))
-    words = f"{number(lead or None, 1)} tokens/s against {number(other or None, 1)}"
+    lead, other = (max(runs, key=lambda run: run.speed or 0.0) for runs in (close, others))
+    words = f"{number(lead.speed, 1)} tokens/s against {number(other.speed, 1)}"
     if unknown:
-        return None, f"{words}; {unknown} of the {len(close + others)} such runs have no speed"
-    return is_above_one(lead / other, noise), words
+        unmeasured = f"{unknown} of the {len(close + others)} such runs have no speed"
+        return Open.MISSING, f"{words}; {unmeasured}"
+    return is_faster(lead, other, noise), words

@@ -1,61 +1,95 @@
-"""Claims about speeds of which some are missing or too alike: true, false, or undecided (None).
-
-What is too alike the measuring itself says: how far apart speeds of the same settings came out.
-"""
+"""Claims about speeds of which some are missing or too alike: true, false, or open."""
 
 from __future__ import annotations
 
-import json
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Sequence
+from enum import Enum
 
 from flash_dllm.evaluation.report.cell import Measured
+from flash_dllm.evaluation.report.timing import fifths
 
 
-def noise_of(runs: Iterable[Measured]) -> tuple[int, float]:
-    """How many settings were timed more than once, and the largest ratio of two such speeds.
+class Open(Enum):
+    """Why something can't be said; never true."""
 
-    Tables ask for some decoders by two names (a preset, and its knobs spelt out), which is what
-    repeats a timing. The ratio is 1.0 where nothing was.
+    NOISY = "too noisy to judge"
+    MISSING = "without a speed"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+Judged = bool | Open
+
+
+def is_above(first: Sequence[float], second: Sequence[float], noise: float) -> Judged:
+    """Whether one series of rounds is above another.
+
+    noise  how many times apart two series of the same came out
+
+    "Too noisy to judge" is what it says if the 20-80 percentiles overlap, or the medians are no
+    further apart than the noise.
+
+    >>> fast, slow = [9.0, 10.0, 11.0], [7.0, 8.0, 8.5]
+    >>> is_above(fast, slow, 1.0), is_above(slow, fast, 1.0), is_above(fast, slow, 1.3)
+    (True, False, <Open.NOISY: 'too noisy to judge'>)
     """
-    speeds: defaultdict[str, list[float]] = defaultdict(list)
-    for run in runs:
-        if run.timing is not None and "settings" in run.summary:
-            settings = json.dumps(run.summary["settings"], sort_keys=True)
-            speeds[settings].append(run.timing["tokens_per_second"])
-    ratios = [max(found) / min(found) for found in speeds.values() if len(found) > 1]
-    return len(ratios), max(ratios, default=1.0)
+    if not first or not second:
+        return Open.MISSING
+    (low_1, high_1), (low_2, high_2) = fifths(first), fifths(second)
+    middles = statistics.median(first), statistics.median(second)
+    do_overlap = low_1 <= high_2 and low_2 <= high_1
+    if do_overlap or max(middles) <= noise * min(middles):
+        return Open.NOISY
+    return low_1 > high_2
 
 
-def is_above_one(ratio: float | None, noise: float) -> bool | None:
-    """Whether a ratio of speeds is above 1; None if it is missing or within the noise.
+def is_faster(run: Measured, other: Measured, noise: float) -> Judged:
+    """Whether a run is faster than another of the same batch size.
 
-    >>> [is_above_one(ratio, 1.5) for ratio in (1.6, 1.4, 0.7, 0.6, None)]
-    [True, None, None, False, None]
+    Raises AssertionError for runs of two batch sizes.
     """
-    if ratio is None or 1 / noise < ratio <= noise:
-        return None
-    return ratio > 1
+    assert run.batch == other.batch, "no comparison across batch sizes"
+    return is_above(rounds_of(run), rounds_of(other), noise)
 
 
-def is_faster(run: Measured, other: Measured, noise: float) -> bool | None:
-    """None if one of them has no speed, or both are within the noise."""
-    return is_above_one(times(run, other), noise)
+def rounds_of(run: Measured) -> list[float]:
+    """Tokens a second by round; [] where they were not measured."""
+    return [] if run.timing is None else run.timing.speeds
 
 
-def every(verdicts: Sequence[bool | None]) -> bool | None:
-    """One counterexample refutes; without one, what is missing leaves it open.
+def leads(run: Measured, other: Measured) -> list[float]:
+    """How many times as fast, by round: both were decoded in each. [] where one is missing."""
+    assert run.batch == other.batch, "no ratio across batch sizes"
+    speeds = rounds_of(run), rounds_of(other)
+    return [a / b for a, b in zip(*speeds, strict=True)] if all(speeds) else []
 
-    >>> every([True, None, False]), every([True, None]), every([True, True])
-    (False, None, True)
+
+def means(runs: Sequence[Measured]) -> list[float]:
+    """Mean speed over runs, by round; [] where one is missing."""
+    speeds = [rounds_of(run) for run in runs]
+    if not all(speeds):
+        return []
+    return [sum(found) / len(found) for found in zip(*speeds, strict=True)]
+
+
+def every(verdicts: Sequence[Judged]) -> Judged:
+    """One counterexample refutes; without one, what is open leaves it open.
+
+    >>> every([True, Open.NOISY, False]), every([True, Open.NOISY]), every([True, True])
+    (False, <Open.NOISY: 'too noisy to judge'>, True)
     """
     if any(verdict is False for verdict in verdicts):
         return False
-    return None if any(verdict is None for verdict in verdicts) else True
+    for reason in (Open.MISSING, Open.NOISY):
+        if reason in verdicts:
+            return reason
+    return True
 
 
 def times(run: Measured, other: Measured) -> float | None:
-    """How many times as fast a run is; None where that can't be said.
+    """How many times as fast a run is, by the medians; None where that can't be said.
 
     Raises AssertionError for runs of two batch sizes: their ratio would say nothing of a decoder.
     """
@@ -65,12 +99,14 @@ def times(run: Measured, other: Measured) -> float | None:
     return run.speed / other.speed
 
 
-def counted(verdicts: Sequence[bool | None], of_what: str) -> str:
+def counted(verdicts: Sequence[Judged], of_what: str) -> str:
     """How often it is so.
 
-    >>> counted([True, None, False], "rows")
-    '1 of 3 rows, 1 undecided'
+    >>> counted([True, Open.NOISY, False], "rows")
+    '1 of 3 rows, 1 too noisy to judge'
     """
-    words = f"{sum(verdict is True for verdict in verdicts)} of {len(verdicts)} {of_what}"
-    unknown = sum(verdict is None for verdict in verdicts)
-    return f"{words}, {unknown} undecided" if unknown else words
+    words = [f"{sum(verdict is True for verdict in verdicts)} of {len(verdicts)} {of_what}"]
+    for reason in Open:
+        if found := sum(verdict is reason for verdict in verdicts):
+            words.append(f"{found} {reason.value}")
+    return ", ".join(words)

@@ -1,172 +1,178 @@
-"""Measure what a report needs: here one after the other, or first in several processes.
+"""Measure what a report needs: verdicts and counts first, side by side if that is asked for, then
+the speeds, part by part, with the device to themselves.
 
-With several processes every cell's verdicts and counts come first, side by side; then each cell
-whose speed is shown is decoded again, alone. Both stages go on where they were stopped.
+The records alone are enough to go on with: what they hold is not measured again.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
-import subprocess
-from collections.abc import Callable
-from dataclasses import replace
+import time
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from flash_dllm.evaluation.measurement import versions
-from flash_dllm.evaluation.report.bench import Bench, measure_beside_others
+from flash_dllm.evaluation.place import commit, device_name, place
+from flash_dllm.evaluation.report.bench import Bench, measure_cell
 from flash_dllm.evaluation.report.cell import Cell, Measured
-from flash_dllm.evaluation.report.plan import wanted
+from flash_dllm.evaluation.report.parts import PARTS
+from flash_dllm.evaluation.report.plan import Wanted, wanted
 from flash_dllm.evaluation.report.records import Records, load_records
 from flash_dllm.evaluation.report.section import Scope
-from flash_dllm.evaluation.workers import Processes
+from flash_dllm.evaluation.report.timing import ROUNDS
+from flash_dllm.evaluation.report.timing_parts import Deadline, begun, reason_of, time_part
+from flash_dllm.evaluation.workers import Here, Processes, Workers
 
 log = logging.getLogger(__name__)
 
-# a stop loses the times of so many cells at most
-SAVED_EVERY = 8
+# a stop loses the counts of so many seconds at most
+SAVED_EVERY = 20.0
+# what counts depend on: records that differ in one of these are another measuring
+SAME = ("model", "fingerprint", "device", "dtype", "impl", "items", "task_files")
 
 
 def measure_report(
     bench: Bench,
     scope: Scope,
-    parts: list[str],
+    parts: Sequence[str],
     path: Path,
     workers: int = 1,
     timed_items: int = 64,
+    seconds: float | None = None,
     on_start: Callable[[int], object] = lambda total: None,
-    on_cell: Callable[[], object] = lambda: None,
-) -> Records:
-    """Measure every cell of these parts and keep the records in `path`.
+    on_step: Callable[[], object] = lambda: None,
+) -> tuple[Records, bool]:
+    """Measure what the records in `path` lack for these parts, and keep it there.
 
-    workers      processes that measure side by side; with one, speeds are those of the runs
-    timed_items  items a cell whose speed is measured apart, with several workers
-    on_start     called with how many measurements there will be, on_cell after each
+    workers      processes that measure accuracies and counts
+    timed_items  items that a speed is of; 0 for no speeds
+    seconds      stop by oneself after so long
+    on_start     called with how much there is to do, on_step after each part of it
+    Returns      the records, and whether they are complete
+    Raises       ValueError if the records are of another measuring
     """
+    deadline = Deadline.after(seconds)
     notes = wanted(scope, parts, bench.limit)
-    timed = [cell for cell, is_timed in notes.cells.items() if is_timed] if workers > 1 else []
-    on_start(len(notes.cells) + len(timed))
-    facts = facts_of(bench, workers, timed_items)
-    records = Records(facts, scope, parts, bench.limit)
-    known = _known_times(path, facts)
-    if workers > 1:
-        _side_by_side(bench, list(notes.cells), workers, records, on_cell)
-        for cell, timing in known.items():
-            found = records.cells.get(cell)
-            if isinstance(found, Measured):
-                records.cells[cell] = replace(found, timing=timing)
-        # before the times, which take long: a stop must not lose it
-        if notes.wants_attention:
-            records.seen = bench.attention()
-        records.save(path)
-        for number, cell in enumerate(timed):
-            if cell not in known:
-                _time(bench, cell, timed_items, records)
-            on_cell()
-            if number % SAVED_EVERY == 0:
-                records.save(path)
-    else:
-        for cell in notes.cells:
-            records.cells[cell] = _outcome(partial(bench.measure, cell), cell)
-            on_cell()
-        if notes.wants_attention:
-            records.seen = bench.attention()
+    records = _gone_on_with(path, _facts(bench, scope, timed_items), scope, list(parts))
+    missing = [cell for cell in notes.cells if not isinstance(records.cells.get(cell), Measured)]
+    timed = notes.timed if timed_items else {}
+    samples = sum((2 + ROUNDS) * len(cells) for cells in timed.values())
+    on_start(len(missing) + samples)
+    is_complete = _count(bench, records, missing, path, workers, deadline, on_step)
+    _put_in_order(records, notes)
+    if notes.wants_attention and records.seen is None and not deadline.is_over:
+        records.seen = bench.attention()
     records.save(path)
+    here = place(bench.engine.info.device) if timed else {}
+    for part, asked in timed.items():
+        if not is_complete or deadline.is_over:
+            is_complete = False
+            break
+        cells = [cell for cell in asked if isinstance(records.cells.get(cell), Measured)]
+        times = begun(records.times.get(part), cells, timed_items, here, part)
+        records.times[part] = times
+        is_complete = time_part(
+            bench, times, cells, here, deadline, partial(records.save, path), on_step
+        )
+    records.save(path)
+    return records, is_complete and not (notes.wants_attention and records.seen is None)
+
+
+def _gone_on_with(
+    path: Path, facts: dict[str, Any], scope: Scope, parts: list[str]
+) -> Records:
+    """Records to add to: those in the file, or new ones."""
+    records = Records(facts, scope, parts, facts["items"])
+    if not path.is_file():
+        return records
+    known = load_records(path)
+    for key in SAME:
+        if known.facts.get(key) != facts[key]:
+            raise ValueError(
+                f"{path} holds records with another {key} ({known.facts.get(key)}, here "
+                f"{facts[key]}); choose another --output or --records, or delete it"
+            )
+    if known.facts.get("commit") not in (facts["commit"], None):
+        log.warning(
+            "%s: its runs were measured at commit %s and stand beside those of %s", path,
+            known.facts["commit"] or "unknown", facts["commit"] or "unknown",
+        )  # fmt: skip
+    records.cells, records.times, records.seen = known.cells, known.times, known.seen
+    if known.scope == scope:
+        records.parts = [name for name in PARTS if name in {*parts, *known.parts}]
     return records
 
 
-def facts_of(bench: Bench, workers: int, timed_items: int) -> dict[str, Any]:
+def _facts(bench: Bench, scope: Scope, timed_items: int) -> dict[str, Any]:
     """What a page says of the numbers: model, device, versions, commit."""
     info = bench.engine.info
+    files = [bench.tasks / f"{task}.jsonl" for task in scope.tasks]
+    contents = b"".join(file.read_bytes() for file in files if file.is_file())
     return {
         "model": info.name,
         "fingerprint": info.fingerprint,
-        "device": _device_name(info.device),
+        "device": device_name(info.device),
         "dtype": info.dtype,
         "impl": info.impl,
         "items": bench.limit,
-        "timed_items": timed_items if workers > 1 else None,
+        "task_files": hashlib.sha256(contents).hexdigest()[:12],
+        "timed_items": timed_items or None,
         "versions": versions(),
-        "commit": _commit(),
+        "commit": commit(),
     }
 
 
-def _side_by_side(
-    bench: Bench, cells: list[Cell], workers: int, records: Records,
-    on_cell: Callable[[], object],
-) -> None:  # fmt: skip
-    pool = Processes(measure_beside_others, workers)
+def _count(
+    bench: Bench, records: Records, cells: Sequence[Cell], path: Path, workers: int,
+    deadline: Deadline, on_cell: Callable[[], object],
+) -> bool:  # fmt: skip
+    """Verdicts and counts of these cells; False if the deadline came first."""
+    if not cells:
+        return True
+    size = min(workers, len(cells))
+    pool: Workers = Processes(measure_cell, size) if workers > 1 else Here(measure_cell)
+    left, saved = len(cells), time.monotonic()
     try:
         for number, cell in enumerate(cells):
             pool.submit(number, bench, cell)
-        left = len(cells)
-        outcomes: dict[int, Measured | str] = {}
         while left:
-            for number, outcome in pool.finished(5.0):
-                outcomes[number] = _outcome(partial(_unpack, outcome), cells[number])
+            for number, outcome in pool.finished(1.0):
+                records.cells[cells[number]] = _in_words(outcome, cells[number])
                 left -= 1
                 on_cell()
+                if time.monotonic() - saved > SAVED_EVERY:
+                    records.save(path)
+                    saved = time.monotonic()
+                if deadline.is_over:
+                    break
+            if deadline.is_over:
+                break
     finally:
         pool.close()
-    # in the report's order, whoever came first
-    records.cells |= {cells[number]: outcomes[number] for number in sorted(outcomes)}
+        records.save(path)
+    return not left
 
 
-def _unpack(outcome: Any) -> Measured:
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
-
-
-def _time(bench: Bench, cell: Cell, count: int, records: Records) -> None:
-    found = records.cells[cell]
-    if isinstance(found, Measured):
-        records.cells[cell] = _outcome(
-            lambda: replace(found, timing=bench.timed(cell, count)), cell
-        )
-
-
-def _outcome(make: Callable[[], Measured], cell: Cell) -> Measured | str:
+def _in_words(outcome: Measured | BaseException, cell: Cell) -> Measured | str:
     """What a cell gave, or the reason in words: one cell that fails must not cost the others."""
-    try:
-        return make()
-    except Exception as error:
-        reason = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-        log.warning("%s on %s: %s", cell.preset or dict(cell.knobs), cell.task, reason)
-        return reason if isinstance(error, ValueError) else f"{type(error).__name__}: {reason}"
+    if isinstance(outcome, Measured):
+        return outcome
+    reason = reason_of(outcome)
+    log.warning("%s on %s: %s", cell.preset or dict(cell.knobs), cell.task, reason)
+    return reason
 
 
-def _known_times(path: Path, facts: dict[str, Any]) -> dict[Cell, dict[str, Any]]:
-    """Times of an earlier, stopped command with the same model, machine and commit."""
-    if not path.is_file():
-        return {}
-    before = load_records(path)
-    if before.facts != facts:
-        return {}
-    return {
-        cell: found.timing
-        for cell, found in before.cells.items()
-        if isinstance(found, Measured) and found.timing is not None
+def _put_in_order(records: Records, notes: Wanted) -> None:
+    """The report's order, whoever came first; commits of all runs that stand there."""
+    order = {cell: records.cells[cell] for cell in notes.cells if cell in records.cells}
+    records.cells = order | records.cells
+    commits = {
+        there["commit"]
+        for found in records.cells.values()
+        if isinstance(found, Measured)
+        for there in found.details.get("places", ())
     }
-
-
-def _device_name(device: str) -> str:
-    if device != "cuda":
-        return device
-    import torch
-
-    return torch.cuda.get_device_name()
-
-
-def _commit() -> str:
-    """The checkout's commit, "" where it has none."""
-    root = Path(__file__).resolve().parents[3]
-    try:
-        found = subprocess.run(
-            ["git", "rev-parse", "--short", "HEAD"],
-            cwd=root, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return found.stdout.strip()
+    records.facts["commit"] = ", ".join(sorted(commits)) or records.facts["commit"]

@@ -6,6 +6,7 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
+from flash_dllm.evaluation.report.judging import Judged, Open
 from flash_dllm.evaluation.report.section import Picture, Section
 from flash_dllm.files import write_text
 
@@ -16,7 +17,10 @@ th, td { border: 1px solid #bbb; padding: .3rem .6rem; text-align: left }
 .paper { color: #555; border-left: 3px solid #bbb; padding-left: 1rem }
 """
 
-VERDICTS = {True: "Holds", False: "Does not hold", None: "Can't be judged"}
+VERDICTS: dict[Judged, str] = {
+    True: "Holds", False: "Does not hold", Open.NOISY: "Too noisy to judge",
+    Open.MISSING: "Can't be judged",
+}  # fmt: skip
 
 
 def write_report(folder: Path, title: str, facts: str, sections: Sequence[Section]) -> list[Path]:

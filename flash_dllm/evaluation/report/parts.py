@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from flash_dllm.evaluation.report.cell import Source, Unmeasurable
 from flash_dllm.evaluation.report.every_decoder import every_decoder
 from flash_dllm.evaluation.report.figure1 import figure_1
 from flash_dllm.evaluation.report.figure7 import figure_7
 from flash_dllm.evaluation.report.figures56 import figures_5_and_6
+from flash_dllm.evaluation.report.judging import Open
 from flash_dllm.evaluation.report.section import Claim, Scope, Section
 from flash_dllm.evaluation.report.table1 import table_1
 from flash_dllm.evaluation.report.table2 import table_2
@@ -44,11 +46,15 @@ def sections(lab: Source, scope: Scope, parts: Sequence[str]) -> list[Section]:
     for name, make in PARTS.items():
         if name not in parts:
             continue
+        source = lab.part(name)
         try:
-            made.append(make(lab, scope))
+            section = make(source, scope)
+            notes = [note for note in (section.note, source.speeds_note) if note]
+            made.append(replace(section, note=" ".join(notes)))
         except Unmeasurable as reason:
             why = str(reason).rstrip(".")
             # the paper claims nothing of the table of every decoder: it has none
-            claims = [Claim("what the paper claims there", None, why)] if name != "decoders" else []
+            claim = Claim("what the paper claims there", Open.MISSING, why)
+            claims = [claim] if name != "decoders" else []
             made.append(Section(HEADINGS[name], f"Not measured: {why}.", claims=claims))
     return made

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from flash_dllm.evaluation.report.judging import Judged
+
 # the paper's generation lengths 256 and 512 are these here
 LENGTHS = (64, 128)
 BATCHES = (1, 2, 4, 8, 16, 32)
@@ -33,11 +35,11 @@ class Scope:
 class Claim:
     """One claim of the paper, and whether it holds here, with the numbers.
 
-    holds  None where the runs that would decide it were not measured
+    holds  open where a run that would decide it was not measured, or speeds are too alike
     """
 
     text: str
-    holds: bool | None
+    holds: Judged
     because: str
 
 

@@ -10,6 +10,10 @@ from flash_dllm.evaluation.report.judging import times
 from flash_dllm.evaluation.statistics import PairedDifference
 
 UNKNOWN = "–"
+NOT_YET = (
+    "measuring was stopped before their turn came, and the command that measured them, given "
+    "again, goes on with them"
+)
 
 
 def percent(run: Measured) -> str:
@@ -19,17 +23,17 @@ def percent(run: Measured) -> str:
 
 
 def speed(run: Measured) -> str:
-    """Tokens a second, with 20 and 80 percentiles where it was measured more than once."""
-    timing = run.timing
-    if timing is None or timing["repeats"] < 2:
-        return number(run.speed, 1)
-    return f"{run.speed:.1f} ({timing['p20']:.0f}–{timing['p80']:.0f})"
+    """Tokens a second: median, with 20 and 80 percentiles."""
+    if run.timing is None:
+        return UNKNOWN
+    low, high = run.timing.fifths
+    return f"{run.timing.tokens_per_second:.1f} ({low:.0f}–{high:.0f})"
 
 
 def speed_cell(run: Measured, against: Measured) -> str:
     """Accuracy, speed, and the ratio to a run of the same batch size."""
     ratio = number(times(run, against), 2, " ×")
-    return f"{percent(run)} %, {number(run.speed, 1)} tokens/s, {ratio}"
+    return f"{percent(run)} %, {speed(run)} tokens/s, {ratio}"
 
 
 def number(value: float | None, digits: int, unit: str = "") -> str:
@@ -60,12 +64,12 @@ def spread(values: Sequence[float | None]) -> str:
 def without_speed(runs: Iterable[Measured]) -> str:
     """The line under a table of which some speeds are missing, "" if none is."""
     runs = list(runs)
-    missing = sum(run.speed is None for run in runs)
-    if not missing:
+    reasons = [run.problem or NOT_YET for run in runs if run.speed is None]
+    if not reasons:
         return ""
     return (
-        f"{missing} of these {len(runs)} runs have no speed ({UNKNOWN}): measuring was stopped "
-        "before their turn came. The command that measured them, given again, goes on with them."
+        f"{len(reasons)} of these {len(runs)} runs have no speed ({UNKNOWN}): "
+        f"{'; '.join(dict.fromkeys(reasons))}."
     )
 
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from flash_dllm.evaluation.report import paper_values as paper
 from flash_dllm.evaluation.report.cell import Cell, Measured, Source, Unmeasurable, verify
-from flash_dllm.evaluation.report.judging import every, is_above_one, times
+from flash_dllm.evaluation.report.judging import (
+    Open,
+    every,
+    is_above,
+    is_faster,
+    leads,
+    times,
+)
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Scope, Section
 from flash_dllm.evaluation.report.shown import (
     UNKNOWN,
@@ -26,10 +33,9 @@ def table_5(lab: Source, scope: Scope) -> Section:
     cases += [(LENGTHS[0], shots) for shots in SHOTS if shots]
     rows: list[list[str]] = []
     runs: list[Measured] = []
-    leads: dict[tuple[int, int], float | None] = {}
+    found: dict[tuple[int, int], tuple[Measured, Measured]] = {}
     missing: dict[str, str] = {}
     for length, shots in cases:
-        leads[length, shots] = None
         cells = (
             Cell.of(task, batch, 0, shots, strategy="confidence", cache="flash", gen_length=length),
             verify(task, length, batch, shots=shots),
@@ -41,20 +47,25 @@ def table_5(lab: Source, scope: Scope) -> Section:
             rows.append([str(length), str(shots), *[UNKNOWN] * 5])
             continue
         runs += [plain, ours]
-        leads[length, shots] = times(ours, plain)
+        found[length, shots] = ours, plain
         rows.append([
             str(length), str(shots), percent(plain), speed(plain), percent(ours), speed(ours),
-            number(leads[length, shots], 2),
+            number(times(ours, plain), 2),
         ])  # fmt: skip
-    without, last = leads[LENGTHS[0], 0], leads[LENGTHS[0], SHOTS[-1]]
+    without, last = (found.get((LENGTHS[0], shots)) for shots in (0, SHOTS[-1]))
     claim = Claim(
         "Flash-Verify's lead over confidence decoding shrinks with a longer prompt, but stays",
         every([
-            is_above_one(last, lab.noise),
-            is_above_one(without / last if without and last else None, lab.noise),
+            is_faster(*last, lab.noise) if last else Open.MISSING,
+            is_above(
+                leads(*without) if without else [], leads(*last) if last else [], lab.noise
+            ),
         ]),
-        f"times as fast, without examples: {number(without, 2)}, with {SHOTS[-1]}: "
-        f"{number(last, 2)}",
+        "times as fast, "
+        + ", ".join(
+            f"{name}: {number(times(*pair) if pair else None, 2)}"
+            for name, pair in (("without examples", without), (f"with {SHOTS[-1]}", last))
+        ),
     )  # fmt: skip
     text = f"Task {task}, batch {batch}, Flash-Cache. Shots are worked examples in the user's turn."
     if missing:

@@ -1,57 +1,127 @@
-"""Tokens a second of one decoder with the device to itself, several times over."""
+"""Tokens a second of several decoders, in turn: whatever drifts, drifts for all of them.
+
+Each decoder is decoded with until it gets no faster. Then come rounds, every decoder once in each
+(A B C A B C …), and the fastest a second time under another number, the control: how far its two
+medians come apart is what the measuring itself is worth.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from flash_dllm.decoder import decode_batch
 from flash_dllm.evaluation.measurement import no_garbage_collection
-from flash_dllm.settings import Settings
 
-REPEATS = 3
-# what is slow is steady: no more repeats once so long was spent
-ENOUGH_SECONDS = 1.0
+# with seven rounds the 20-80 percentiles of two equal decoders come apart once in twenty times
+ROUNDS, MOST_ROUNDS = 7, 15
+# speeds whose 80 percentile is this much above the 20 percentile get more rounds
+STEADY = 1.15
+# what is faster is decoded several times in a round: clocks and hosts jitter
+SAMPLE_SECONDS = 0.3
+WARM_UPS, WARM_SECONDS = (2, 8), 20.0
+# a warm-up that gains less than this over the best one before it was the last
+GAIN = 0.95
+
+Decode = Callable[[], int]
+Clock = Callable[[], float]
 
 
-def tokens_per_second(
-    engine: Any, prompts: Sequence[Sequence[int]], settings: Settings, batch: int
-) -> dict[str, Any]:
-    """Decode all prompts up to `REPEATS` times and give median, 20 and 80 percentiles.
+@dataclass(frozen=True)
+class Timing:
+    """Speed of one decoder, with the device to itself.
 
-    Tokens are those before the first end token; time is wall time of the whole decode, admission
-    and traces included. A first decode of one batch, not counted, compiles kernels and captures
-    graphs.
+    items, tokens  of one decode; tokens are those before the first end token
+    seconds        of one decode, by round; wall time, admission and traces included
     """
-    _decode(engine, prompts[:batch], settings, batch)
+
+    items: int
+    tokens: int
+    seconds: tuple[float, ...]
+
+    @property
+    def speeds(self) -> list[float]:
+        """Tokens a second, by round."""
+        return [self.tokens / seconds for seconds in self.seconds]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """The median."""
+        return statistics.median(self.speeds)
+
+    @property
+    def fifths(self) -> tuple[float, float]:
+        """20 and 80 percentiles of the speed."""
+        return fifths(self.speeds)
+
+    @property
+    def spread(self) -> float:
+        """80 percentile by 20 percentile; 1.0 where all rounds are alike."""
+        low, high = self.fifths
+        return high / low
+
+
+def fifths(values: Sequence[float]) -> tuple[float, float]:
+    """20 and 80 percentiles, between neighbours where they fall there.
+
+    >>> fifths([5, 1, 3, 2, 4, 6])
+    (2.0, 5.0)
+    """
+    if len(values) == 1:
+        return values[0], values[0]
+    cuts = statistics.quantiles(values, n=5, method="inclusive")
+    return cuts[0], cuts[-1]
+
+
+def warmed_up(decode: Decode, clock: Clock = time.perf_counter) -> tuple[int, float]:
+    """Decode until it gets no faster; (tokens of a decode, seconds of the fastest).
+
+    The first decodes compile kernels and capture graphs.
+    """
+    fewest, most = WARM_UPS
     seconds: list[float] = []
     tokens = 0
-    while len(seconds) < REPEATS and sum(seconds) < ENOUGH_SECONDS:
-        started = time.perf_counter()
-        traces = _decode(engine, prompts, settings, batch)
-        seconds.append(time.perf_counter() - started)
-        tokens = sum(trace.tokens for trace in traces)
-    speeds = [tokens / second for second in seconds]
-    # one repeat has no spread
-    fifths = statistics.quantiles(speeds, n=5, method="inclusive") if len(speeds) > 1 else speeds
-    return {
-        "items": len(prompts),
-        "repeats": len(seconds),
-        "tokens": tokens,
-        "seconds": [round(second, 6) for second in seconds],
-        "tokens_per_second": statistics.median(speeds),
-        "p20": fifths[0],
-        "p80": fifths[-1],
-    }
+    while len(seconds) < most and sum(seconds) < WARM_SECONDS:
+        tokens, taken = _timed(decode, clock)
+        seconds.append(taken)
+        if len(seconds) >= fewest and taken > GAIN * min(seconds[:-1]):
+            break
+    return tokens, min(seconds)
 
 
-def _decode(
-    engine: Any, prompts: Sequence[Sequence[int]], settings: Settings, batch: int
-) -> list[Any]:
+def repeats_for(seconds: float) -> int:
+    """How often a decode of so many seconds is done in a round.
+
+    >>> repeats_for(0.1), repeats_for(2.0)
+    (3, 1)
+    """
+    return max(1, round(SAMPLE_SECONDS / max(seconds, 1e-3)))
+
+
+def one_round(
+    decodes: Sequence[Decode], repeats: Sequence[int], clock: Clock = time.perf_counter,
+    on_sample: Callable[[], object] = lambda: None,
+) -> list[float]:  # fmt: skip
+    """Every decoder once, in turn: seconds of one decode of each."""
+    found = []
+    for decode, count in zip(decodes, repeats, strict=True):
+        found.append(sum(_timed(decode, clock)[1] for _ in range(count)) / count)
+        on_sample()
+    return found
+
+
+def is_enough(rounds: Sequence[Sequence[float]]) -> bool:
+    """Whether there are rounds enough, and more if their times are far apart."""
+    if not ROUNDS <= len(rounds) < MOST_ROUNDS:
+        return len(rounds) >= MOST_ROUNDS
+    # the percentiles of times are those of speeds, the other way round
+    return all(high <= STEADY * low for low, high in map(fifths, zip(*rounds, strict=True)))
+
+
+def _timed(decode: Decode, clock: Clock) -> tuple[int, float]:
     with no_garbage_collection():
+        started = clock()
         # answers are on the host when it returns, so the device has been waited for
-        return decode_batch(
-            engine, prompts, settings.strategy, settings.cache, settings.config, batch
-        )
+        tokens = decode()
+        return tokens, clock() - started

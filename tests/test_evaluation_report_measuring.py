@@ -1,0 +1,313 @@
+"""A report's measuring: each cell once, speeds in turn, and on from where it was stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from flash_dllm import report
+from flash_dllm.evaluation.place import place
+from flash_dllm.evaluation.report import bench, figure7, measuring, part_times, table6, timing
+from flash_dllm.evaluation.report.bench import Bench
+from flash_dllm.evaluation.report.cell import Cell
+from flash_dllm.evaluation.report.judging import Open, is_above
+from flash_dllm.evaluation.report.page import claims_of
+from flash_dllm.evaluation.report.part_times import PartTimes
+from flash_dllm.evaluation.report.parts import sections
+from flash_dllm.evaluation.report.records import load_records
+from flash_dllm.evaluation.report.section import Scope
+from flash_dllm.evaluation.report.timing_parts import Deadline, begun, time_part
+from tests.report_lab import PLACE
+
+
+def test_a_cell_is_measured_once_and_its_folder_is_used_again(small_folder, tmp_path):
+    bench = Bench(tmp_path, str(small_folder), "torch", "cpu", "float64", limit=2)
+    cell = Cell.of("word", 2, strategy="confidence", cache="none", gen_length=8, block_length=8)
+    first = bench.measure(cell)
+    assert len(first.verdicts) == 2
+    # beside others a run has no times that mean anything
+    assert first.speed is None and "tokens_per_second" not in first.summary
+    (folder,) = tmp_path.iterdir()
+    before = (folder / "answers.jsonl").read_bytes()
+    assert bench.measure(cell).verdicts == first.verdicts
+    assert (folder / "answers.jsonl").read_bytes() == before
+    other = Cell.of("word", 2, 1, strategy="confidence", cache="none", gen_length=8)
+    assert set(bench.items(cell)) != set(bench.items(other))
+    # what is timed is what was counted
+    assert bench.decode(cell, 2)() == first.details["tokens"]
+
+
+class Machine:
+    """A clock, and a bench whose decodes move it on: seconds by cell, times its load."""
+
+    def __init__(self, seconds, load=lambda now: 1.0):
+        self.now, self.seconds, self.load, self.order = 0.0, seconds, load, []
+
+    def clock(self):
+        return self.now
+
+    def decode(self, cell, count):
+        def run():
+            self.order.append(cell.task)
+            self.now += self.seconds(cell, self) * self.load(self.now)
+            return 100
+
+        return run
+
+
+A, B, C = (Cell.of(name) for name in "ABC")
+
+
+def timed(machine, cells, times=None, **more):
+    times = times or PartTimes(PLACE, 4)
+    arguments = {"deadline": Deadline(), "save": lambda: None, "clock": machine.clock, **more}
+    return times, time_part(machine, times, cells, PLACE, **arguments)
+
+
+def test_decoders_are_timed_in_turn_and_the_fastest_twice():
+    machine = Machine(lambda cell, _: {"A": 3.0, "B": 1.0, "C": 2.0}[cell.task])
+    times, is_done = timed(machine, [A, B, C])
+    assert is_done and len(times.rounds) == 7
+    # two warm-ups each, then rounds
+    assert "".join(machine.order) == "AABBCC" + "ABCB" * 7
+    # 100 tokens in 3 s
+    assert times.timing(A).tokens_per_second == pytest.approx(100 / 3)
+    assert times.noise == 1.0 and times.control == 1
+
+
+def test_what_is_short_is_decoded_more_often_in_a_round():
+    machine = Machine(lambda *_: 0.1)
+    times, _ = timed(machine, [A])
+    # 0.3 s a round, for itself and as control
+    assert len(machine.order) == 2 + 7 * (3 + 3)
+    assert times.timing(A).seconds == pytest.approx((0.1,) * 7)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "count", "best"),
+    [
+        # compiled in the first, graphs in the second; the fourth gains nothing
+        ([5.0, 2.0, 1.0, 0.99, 0.5], 4, 0.99),
+        ([0.64 / 2**k for k in range(20)], 8, 0.005),
+        ([30.0, 1.0], 1, 30.0),
+    ],
+)
+def test_warm_ups_end_when_they_gain_nothing_or_at_a_bound(seconds, count, best):
+    machine = Machine(lambda _, machine: seconds[len(machine.order) - 1])
+    assert timing.warmed_up(machine.decode(A, 1), machine.clock) == (100, pytest.approx(best))
+    assert len(machine.order) == count
+
+
+def test_on_a_machine_that_slows_down_one_decoder_entered_twice_overlaps():
+    # twice as slow after 60 seconds
+    machine = Machine(lambda *_: 1.0, lambda now: 1 + min(now, 60.0) / 60)
+    times, _ = timed(machine, [A, B])
+    assert is_above(*(times.timing(cell).speeds for cell in (A, B)), times.noise) is Open.NOISY
+    # the same seconds one decoder after the other are told apart
+    both = sorted(seconds for found in times.rounds for seconds in found[:2])
+    half = len(both) // 2
+    one, other = ([100 / seconds for seconds in part] for part in (both[:half], both[half:]))
+    assert is_above(one, other, times.noise) is True
+    # a decoder that is twice as fast is found to be so
+    machine = Machine(lambda cell, _: 1.0 + (cell == B), machine.load)
+    times, _ = timed(machine, [A, B])
+    assert is_above(*(times.timing(cell).speeds for cell in (A, B)), times.noise) is True
+
+
+def test_uneven_times_get_more_rounds_up_to_a_bound():
+    machine = Machine(lambda _, machine: 1.0 + len(machine.order) % 5)
+    times, is_done = timed(machine, [A, B])
+    assert is_done and len(times.rounds) == timing.MOST_ROUNDS
+    assert times.timing(A).spread > timing.STEADY
+
+
+def test_rounds_of_two_places_are_never_put_together(caplog):
+    elsewhere = {**PLACE, "commit": "def"}
+    machine = Machine(lambda *_: 1.0)
+    times, _ = timed(machine, [A, B])
+    stopped = replace(times, rounds=times.rounds[:3])
+    assert begun(stopped, [A, B], 4, PLACE, "table1") is stopped and not caplog.text
+    fresh = begun(stopped, [A, B], 4, elsewhere, "table1")
+    assert fresh == PartTimes(elsewhere, 4)
+    assert (
+        "table1: 3 rounds of another place are measured again (commit abc there, def here)"
+        in caplog.text
+    )
+    # complete ones stand, with their own place, and get no round from here
+    assert begun(times, [A, B], 4, elsewhere, "table1") is times
+    before = len(machine.order)
+    assert time_part(machine, times, [A, B], elsewhere, Deadline(), lambda: None)
+    assert len(machine.order) == before
+    caplog.clear()
+    assert begun(times, [A, B, C], 4, PLACE, "table1").rounds == []
+    assert "other decoders or items" in caplog.text
+
+
+def test_stopped_in_its_rounds_a_part_goes_on_with_them():
+    machine = Machine(lambda *_: 1.0)
+    saved = []
+
+    def stop():
+        saved.append(len(machine.order))
+        if len(saved) == 3:
+            raise KeyboardInterrupt
+
+    times = PartTimes(PLACE, 4)
+    with pytest.raises(KeyboardInterrupt):
+        timed(machine, [A, B], times, save=stop)
+    assert len(times.rounds) == 3
+    machine.order.clear()
+    timed(machine, [A, B], times)
+    # warmed up again, and four rounds more
+    assert "".join(machine.order) == "AABB" + "ABA" * 4 and len(times.rounds) == 7
+    # a deadline stops between decoders and rounds
+    times = PartTimes(PLACE, 4)
+    assert timed(machine, [A, B], times, deadline=Deadline(0.0)) == (times, False)
+    assert times.rounds == []
+
+
+def test_a_decoder_that_fails_while_it_is_timed_costs_no_other(caplog):
+    def seconds(cell, machine):
+        if cell == C or (cell == B and len(machine.order) > 12):
+            raise RuntimeError("out of memory.")
+        return 1.0
+
+    times, is_done = timed(Machine(seconds), [A, B, C])
+    assert is_done and times.cells == [A] and len(times.rounds) == 7
+    assert times.problems == dict.fromkeys((C, B), "RuntimeError: out of memory")
+    assert times.timing(A).tokens_per_second == 100 and times.timing(B) is None
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """One warm-up and two short rounds, however busy the machine is."""
+    for module in (timing, part_times, measuring):
+        monkeypatch.setattr(module, "ROUNDS", 2)
+    monkeypatch.setattr(timing, "WARM_UPS", (1, 1))
+    monkeypatch.setattr(timing, "SAMPLE_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "STEADY", 1e9)
+
+
+def command(small_folder, tmp_path, *more: str) -> list[str]:
+    arguments = ["--model", str(small_folder), "--output", str(tmp_path), "--limit", "2"]
+    arguments += ["--tasks", "word", "--batch", "2", "--device", "cpu", "--dtype", "float32"]
+    return [*arguments, *more]
+
+
+def test_the_command_writes_both_pages(small_folder, tmp_path, monkeypatch, quick):
+    monkeypatch.setattr(figure7, "WINDOWS", (4, 8))
+    monkeypatch.setattr(bench, "TRACED", 1)
+    for part in (figure7, table6):
+        monkeypatch.setattr(part, "LENGTHS", (8, 16))
+    parts = ("--parts", "figure7", "figure1", "table6", "--batches", "1", "2", "--timed-items", "1")
+    assert report.main(command(small_folder, tmp_path, *parts)) == 0
+    text = (tmp_path / "report.md").read_text()
+    assert "## Figure 7: window" in text and "## Table 6: batch sizes" in text
+    assert "old" in text.split("## Which of the paper's claims hold here")[1]
+    assert (tmp_path / "report.html").stat().st_size > 1_000_000
+    details = [json.loads(p.read_text()) for p in (tmp_path / "runs").glob("*/details.json")]
+    assert {d["batch_size"] for d in details} == {1, 2}
+    # the pages come from the records alone
+    (tmp_path / "report.md").unlink()
+    assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
+    assert (tmp_path / "report.md").read_text() == text
+
+
+@pytest.fixture
+def small_report(small_folder, tmp_path, monkeypatch, quick):
+    """Arguments of a report of four runs."""
+    monkeypatch.setattr(figure7, "WINDOWS", (4, 8))
+    monkeypatch.setattr(figure7, "LENGTHS", (8, 16))
+    return command(small_folder, tmp_path, "--parts", "figure7", "--timed-items", "1",
+                   "--measure-only")  # fmt: skip
+
+
+def counted_measures(monkeypatch):
+    measured, real = [], Bench.measure
+
+    def counting(bench, cell):
+        measured.append(cell)
+        return real(bench, cell)
+
+    monkeypatch.setattr(Bench, "measure", counting)
+    return measured
+
+
+def test_the_records_alone_are_enough_to_go_on_with(small_report, tmp_path, monkeypatch, caplog):
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measuring, "time_part", stopped)
+        assert report.main([*small_report, "--workers", "2"]) == 130
+    assert not (tmp_path / "report.md").exists()
+    shutil.rmtree(tmp_path / "runs")
+    measured = counted_measures(monkeypatch)
+    assert report.main(small_report) == 0 and measured == []
+    found = load_records(tmp_path / "measured.json")
+    times = found.times["figure7"]
+    assert len(times.cells) == 4 and times.is_done and times.items == 1
+    assert times.place == place("cpu")
+    # another commit: said, and both are named on the page
+    content = json.loads((tmp_path / "measured.json").read_text())
+    for cell in content["cells"]:
+        cell["details"]["places"][0]["commit"] = "0ld"
+    content["facts"]["commit"] = "0ld"
+    content["times"]["figure7"]["place"]["commit"] = "0ld"
+    (tmp_path / "measured.json").write_text(json.dumps(content))
+    assert report.main(small_report) == 0 and measured == []
+    assert "its runs were measured at commit 0ld and stand beside" in caplog.text
+    assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
+    text = (tmp_path / "report.md").read_text()
+    assert "commit 0ld. Speeds are of the first 1 items" in text and "(commit 0ld, cpu" in text
+
+
+def test_out_of_time_it_stops_by_itself_and_goes_on(small_report, tmp_path, monkeypatch, capsys):
+    measured = counted_measures(monkeypatch)
+    assert report.main([*small_report, "--seconds", "0.001"]) == 3
+    assert "out of time; the same command goes on from here" in capsys.readouterr().err
+    assert len(measured) == 1
+    assert report.main(small_report) == 0
+    assert len(measured) == 4
+    # what was measured stays when another part is asked for
+    monkeypatch.setattr(table6, "LENGTHS", (8, 16))
+    more = [a if a != "figure7" else "table6" for a in small_report]
+    assert report.main([*more, "--timed-items", "0"]) == 0
+    found = load_records(tmp_path / "measured.json")
+    assert found.parts == ["table6", "figure7"] and "table6" not in found.times
+    assert found.part("figure7").measure(measured[0]).speed > 0
+
+
+def test_records_of_another_measuring_are_refused(small_report, tmp_path, capsys):
+    assert report.main([*small_report, "--timed-items", "0"]) == 0
+    before = (tmp_path / "measured.json").read_bytes()
+    assert report.main([*small_report, "--limit", "3"]) == 2
+    error = capsys.readouterr().err
+    assert "holds records with another items (2, here 3)" in error and error.count("\n") == 1
+    assert (tmp_path / "measured.json").read_bytes() == before
+
+
+def test_a_cell_that_fails_costs_only_what_needs_it(small_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(table6, "LENGTHS", (8, 16))
+    bench = Bench(tmp_path, str(small_folder), "torch", "cpu", "float64", limit=2)
+    real = Bench.measure
+
+    def failing(self, cell):
+        if cell.knob("strategy") == "flash_verify":
+            raise RuntimeError("out of memory.")
+        return real(self, cell)
+
+    monkeypatch.setattr(Bench, "measure", failing)
+    scope = Scope(["word"], 2, (1,), 1)
+    records, is_complete = measuring.measure_report(
+        bench, scope, ["table6"], tmp_path / "m.json", timed_items=0
+    )
+    assert is_complete
+    (made,) = sections(records, scope, ["table6"])
+    assert made.title == "Table 6" and made.text == "Not measured: RuntimeError: out of memory."
+    assert claims_of([made]) == [
+        "Can't be judged (Table 6): what the paper claims there (RuntimeError: out of memory)."
+    ]
