@@ -33,6 +33,8 @@ def recorded(key: str) -> DecodeTrace:
 def url():
     runs = Runs()
     runs._engines[EMBEDDED] = SlowEngine(seed=2, end_share=0, pause=0.03)
+    runs.models._choices["second model"] = {}
+    runs._engines["second model"] = SlowEngine(seed=5, end_share=0, pause=0)
     with served(runs) as address:
         yield address
 
@@ -215,6 +217,18 @@ def test_a_third_run_joins_and_the_table_says_where_they_part(page):
     page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3")
     assert page.locator("[data-block=parting] tbody tr").count() == 2
     assert page.locator("[data-block=costs] tbody tr").count() == 3
+
+
+def test_another_model_answers_run_as_prompt_beside_it(page):
+    go(page, "Compare")
+    page.locator("#fd-rival-model input").click()
+    page.get_by_role("option", name="second model").click()
+    page.wait_for_function("document.querySelector('#fd-rival-facts').innerText.includes('hash 5')")
+    page.click("#fd-rival-run")
+    page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3", timeout=20_000)
+    said(page, "strip", "C: the model cuts text into other tokens")
+    said(page, "parting", "→ hash 5")
+    assert "finished" in page.inner_text("#fd-rival-status")
 
 
 # --- Learn
