@@ -20,6 +20,7 @@ DRAWN = {
     "Learn": "#fd-lesson [data-block=question]",
     "Traces": "[data-block=facts] td",
 }
+KEPT = "JSON.parse(sessionStorage.getItem('flash-dllm' + location.pathname) || '{}')"
 LAB_GAMMA = "[data-block=ladder] [data-line=gamma]"
 
 
@@ -301,7 +302,9 @@ def test_a_link_restores_run_settings_step_and_tab(chrome, url, page):
     page.keyboard.press("End")
     page.wait_for_selector(".fd[data-step='3']")
     page.locator("#fd-track_size input").fill("2")
-    page.wait_for_timeout(700)
+    page.keyboard.press("Tab")
+    for part in ("step=3", "track_size=2"):
+        page.wait_for_function(f"w => ({KEPT}.query || '').includes(w)", arg=part)
     go(page, "Traces")
     page.locator("#fd-link-tab input").click()
     page.get_by_role("option", name="Verify lab").click()
@@ -315,6 +318,32 @@ def test_a_link_restores_run_settings_step_and_tab(chrome, url, page):
         other.wait_for_selector(".fd[data-step='3']")
         assert other.locator("#fd-track_size input").input_value() == "2"
         assert other.locator(".tk").count() == 4
+
+
+def test_a_link_restores_the_compared_runs_their_clock_and_the_lesson(chrome, url, page):
+    go(page, "Learn")
+    lesson(page, 7)
+    go(page, "Compare")
+    page.locator("#fd-compare-C input").click()
+    page.get_by_role("option", name="one token a step").click()
+    page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3")
+    page.locator("[data-block=clock] button", has_text="rows").click()
+    page.wait_for_function("document.querySelector('.bd-now').innerText.endsWith('rows')")
+    go(page, "Traces")
+    page.locator("#fd-link-tab input").click()
+    page.get_by_role("option", name="Compare").click()
+    page.click("#fd-copy")
+    page.wait_for_function("(document.querySelector('#fd-link input, #fd-link textarea').value)")
+    link = page.locator("#fd-link input, #fd-link textarea").input_value()
+    with opened(chrome, link, wait_for="[data-block=progress] .main-svg") as other:
+        assert other.locator("#fd-compare-board .bd-lane").count() == 3
+        assert other.inner_text(".bd-now").endswith("rows")
+        go(other, "Learn")
+        pressed = other.locator("#fd-lesson [data-block=lessons] button[aria-pressed=true]")
+        assert pressed.inner_text().strip() == "7"
+    lost = link.replace("compare=", "compare=0123456789,")
+    with opened(chrome, lost, wait_for="[data-block=progress] .main-svg") as other:
+        other.wait_for_selector("text=1 run of the link can't be shown: not kept here.")
 
 
 def test_a_wrong_link_is_told_and_the_page_works(chrome, url):
