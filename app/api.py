@@ -177,7 +177,7 @@ class Api:
             **self.runs.models.choice(model),
         )  # fmt: skip
         last = None
-        for job in self.sweeps.watch(self.sweeps.start(plan, model)):
+        for job in self.sweeps.watch(self.sweeps.start(plan, model, self.visitor())):
             if job.error:
                 raise RunError(job.error)
             last = {"study": plan.study, "status": progress(job), "done": job.done,

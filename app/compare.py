@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import accumulate, zip_longest
 
 from app.sentences import step_sentence, texts_of
 from app.token_text import END, label
-from flash_dllm.trace import DecodeTrace
+from flash_dllm.trace import DecodeTrace, StepTrace
 
 # name → (unit, digits behind the point, what it counts)
 CLOCKS = {
@@ -72,18 +75,86 @@ def cost(trace: DecodeTrace) -> Cost:
     )
 
 
+def same_tokens(first: DecodeTrace, other: DecodeTrace) -> bool:
+    """Whether two models cut text into the same tokens, as far as the records show: no id has
+    two texts, and no text two ids (texts that one model has twice say nothing)."""
+    mine, theirs = first.token_texts, other.token_texts
+    if any(mine[token] != theirs[token] for token in mine.keys() & theirs.keys()):
+        return False
+    ids, other_ids = _by_text(mine), _by_text(theirs)
+    return all(ids[text] == other_ids[text] for text in ids.keys() & other_ids.keys())
+
+
+def _by_text(texts: Mapping[int, str]) -> dict[str, int]:
+    counts = Counter(texts.values())
+    return {text: token for token, text in texts.items() if counts[text] == 1}
+
+
+def same_prompt(first: DecodeTrace, other: DecodeTrace) -> bool:
+    """Whether two runs answer the same prompt: by tokens, or, for two models (whose templates
+    and tokens may differ), by what was typed."""
+    if _maker(first) == _maker(other):
+        return first.prompt_token_ids == other.prompt_token_ids
+    return bool(first.prompt.strip()) and first.prompt == other.prompt
+
+
+def _maker(trace: DecodeTrace) -> tuple[str, str]:
+    return trace.model.name, trace.model.fingerprint
+
+
 def differences(first: DecodeTrace, other: DecodeTrace) -> list[bool]:
     """Per answer position of `other` whether its token text differs from the first run's.
 
-    Texts are compared, because another model may have other ids; a position that only one of
-    them has differs. Answers to different prompts are not compared: nothing differs.
+    A position that only one of them has differs. Where the models' tokens differ, positions mean
+    different places of the text: then a token differs if one of its words is not among those that
+    the two answers share in order. Answers to different prompts are not compared: nothing differs.
     """
-    if first.prompt_token_ids != other.prompt_token_ids:
+    if not same_prompt(first, other):
         return [False] * other.gen_length
     mine, theirs = _texts(first), _texts(other)
+    if not same_tokens(first, other):
+        return _unshared(mine, theirs)
     return [
         a != b for a, b in zip_longest(theirs, mine[: len(theirs)], fillvalue=None)
     ]
+
+
+def alike(first: DecodeTrace, other: DecodeTrace) -> float | None:
+    """The share of the first run's answer that the other one has, 0…1: positions with the same
+    text, or, where the models' tokens differ, words in the same order (2 × shared / both). None
+    for answers to different prompts."""
+    if not same_prompt(first, other):
+        return None
+    if same_tokens(first, other):
+        differs = differences(first, other)
+        return 1 - sum(differs) / len(differs)
+    a, b = _words(_texts(first)), _words(_texts(other))
+    return SequenceMatcher(None, a, b, autojunk=False).ratio()
+
+
+def _unshared(mine: Sequence[str | None], theirs: Sequence[str | None]) -> list[bool]:
+    """Per text of `theirs` whether it touches a word that `mine` does not have in this order.
+    Ends and blanks have no words."""
+    words = _words(theirs)
+    matcher = SequenceMatcher(None, _words(mine), words, autojunk=False)
+    blocks = matcher.get_matching_blocks()
+    shared = {k for block in blocks for k in range(block.b, block.b + block.size)}
+    marks = [k not in shared for k, word in enumerate(words) for _ in word]
+    found, at = [], 0
+    for text in theirs:
+        size = len(_plain(text))
+        found.append(any(marks[at : at + size]))
+        at += size
+    return found
+
+
+def _words(texts: Sequence[str | None]) -> list[str]:
+    """Words, spaces and signs of the joined texts; joined again they are the whole text."""
+    return re.findall(r"\w+|\s+|.", "".join(map(_plain, texts)))
+
+
+def _plain(text: str | None) -> str:
+    return "" if text is None or text == END else text
 
 
 @dataclass(frozen=True)
@@ -105,10 +176,13 @@ class Parting:
 def parting(first: DecodeTrace, other: DecodeTrace) -> Parting:
     """Where two runs part, and what each did there."""
     settings = different_settings(first, other)
-    position = next((k for k, is_other in enumerate(differences(first, other)) if is_other), None)
-    if first.prompt_token_ids != other.prompt_token_ids:
+    differs = differences(first, other)
+    position = next((k for k, is_other in enumerate(differs) if is_other), None)
+    if not same_prompt(first, other):
         words = "They answer different prompts, so only their costs can be compared."
         return Parting(None, position, settings, words)
+    if not same_tokens(first, other):
+        return Parting(None, position, settings, _by_words(first, other, position))
     step = first_difference(first, other)
     if step is None:
         return Parting(None, position, settings, "All steps write the same tokens.")
@@ -121,9 +195,25 @@ def parting(first: DecodeTrace, other: DecodeTrace) -> Parting:
 def first_difference(first: DecodeTrace, other: DecodeTrace) -> int | None:
     """The first step (counted from 1) that writes something else, or is missing in one run."""
     for index, (a, b) in enumerate(zip_longest(first.steps, other.steps), 1):
-        if a is None or b is None or dict(a.accepted) != dict(b.accepted):
+        if a is None or b is None or _written(first, a) != _written(other, b):
             return index
     return None
+
+
+def _written(trace: DecodeTrace, step: StepTrace) -> dict[int, int]:
+    """Position in the answer → token; two models' prompts may differ in length."""
+    return {position - trace.prompt_length: token for position, token in step.accepted}
+
+
+def _by_words(first: DecodeTrace, other: DecodeTrace, position: int | None) -> str:
+    head = (
+        f"{first.model.name} and {other.model.name} cut text into different tokens, so their steps "
+        "can't be laid side by side; their words can. "
+    )
+    if position is None:
+        return head + "The other answer has no word that A lacks."
+    text = _texts(other)[position]
+    return f"{head}“{label(text or '')}” is the first that A's answer does not have there."
 
 
 def different_settings(
@@ -161,7 +251,7 @@ def _cause(first: DecodeTrace, other: DecodeTrace, step: int) -> str:
     if step > min(len(first.steps), len(other.steps)):
         return ""
     mine, theirs = (
-        {p.position: p.draft_token for p in trace.steps[step - 1].proposals}
+        {p.position - trace.prompt_length: p.draft_token for p in trace.steps[step - 1].proposals}
         for trace in (first, other)
     )
     shared = sorted(mine.keys() & theirs.keys())
@@ -171,9 +261,9 @@ def _cause(first: DecodeTrace, other: DecodeTrace, step: int) -> str:
         return "The drafts there are the same; what differs is what was decided about them. "
     at = differ[0]
     return (
-        f"There {len(differ)} of {len(shared)} drafts differ already, first at position "
-        f"{at - first.prompt_length} (“{label(a(mine[at]))}” and “{label(b(theirs[at]))}”): the "
-        "model answered otherwise, before anything was decided. "
+        f"There {len(differ)} of {len(shared)} drafts differ already, first at position {at} "
+        f"(“{label(a(mine[at]))}” and “{label(b(theirs[at]))}”): the model answered otherwise, "
+        "before anything was decided. "
     )
 
 

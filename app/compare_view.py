@@ -115,7 +115,7 @@ def _progress(traces: Sequence[DecodeTrace], names: Sequence[str], kind: str) ->
 def _strip(traces: Sequence[DecodeTrace]) -> Block:
     first = traces[0]
     count = 1 + max(max(trace.decided_step) - trace.prompt_length for trace in traces)
-    z, hover, marks_x, marks_y, labels = [], [], [], [], []
+    z, hover, marks_x, marks_y, labels, recut = [], [], [], [], [], []
     texts = [_final_texts(trace) for trace in traces]
     for row, trace in enumerate(traces[1:]):
         letter = "BCD"[row]
@@ -129,8 +129,12 @@ def _strip(traces: Sequence[DecodeTrace]) -> Block:
         )
         marks_x += [k for k, flag in enumerate(differs) if flag]
         marks_y += [row] * sum(differs)
-        is_same = trace.prompt_token_ids == first.prompt_token_ids
-        found = counted(sum(differs), "difference") if is_same else "other prompt"
+        found = counted(sum(differs), "difference")
+        if not compare.same_prompt(first, trace):
+            found = "other prompt"
+        elif not compare.same_tokens(first, trace):
+            found = "other tokens"
+            recut.append(letter)
         labels.append(f"A–{letter} ({found})")
     scale = [[0, "@line"], [0.5, "@line"], [0.5, "@mismatch-cell"], [1, "@mismatch-cell"]]
     marks: list[Block] = [
@@ -147,9 +151,16 @@ def _strip(traces: Sequence[DecodeTrace]) -> Block:
         "yaxis": {"range": [rows - 0.5, -0.5], "tickvals": list(range(rows)), "ticktext": labels,
                   "showgrid": False},
     }  # fmt: skip
+    note = "× on orange: another token than A's at this position."
+    if recut:
+        who = " and ".join(recut)
+        verb = "models cut" if len(recut) > 1 else "model cuts"
+        note += (
+            f" {who}: the {verb} text into other tokens than A's, so a position is not the same "
+            "place in both; × marks words that A's answer does not have in this order."
+        )
     return board.chart(
-        "strip", "Where the answers differ",
-        "× on orange: another token than A's at this position.", marks, layout,
+        "strip", "Where the answers differ", note, marks, layout,
         height=52 + 48 * rows, span=6, spoken="; ".join(labels),
     )  # fmt: skip
 
@@ -196,9 +207,8 @@ def cost_rows(traces: Sequence[DecodeTrace], names: Sequence[str]) -> list[list[
     rows = []
     for trace, name in zip(traces, names, strict=True):
         cost = compare.cost(trace)
-        differs = compare.differences(traces[0], trace)
-        is_same = trace.prompt_token_ids == traces[0].prompt_token_ids
-        same = f"{1 - sum(differs) / len(differs):.0%}" if is_same else "–"
+        share = compare.alike(traces[0], trace)
+        same = "–" if share is None else f"{share:.0%}"
         rows.append(
             [
                 name, str(cost.tokens), str(cost.steps), str(cost.passes), f"{cost.rows:,}",

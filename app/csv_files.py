@@ -6,12 +6,13 @@ import csv
 import io
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 
 from app import lab
 from app.figures import cost_map, lifeline, progress, run, run_map, tracking, verify
 from app.sentences import texts_of
+from app.visibility import HIDDEN, ITSELF, SEEN, visibility
 from flash_dllm.trace import DecodeTrace
 
 FIGURES = {
@@ -27,6 +28,7 @@ def csv_tables(trace: DecodeTrace) -> dict[str, str]:
     missed  drafts that were right but not written
     bound   per step the length of the checked block and its bounds
     passes  every forward pass, audits included
+    sees    who sees whom in every verify pass: a line for each row and each column of the matrix
     """
     texts = {}
     for name, figure in FIGURES.items():
@@ -53,7 +55,22 @@ def csv_tables(trace: DecodeTrace) -> dict[str, str]:
          if name in names}
         for step in trace.steps for record in step.passes
     ]  # fmt: skip
-    return texts | {"passes": _csv(names, passes)}
+    return texts | {"passes": _csv(names, passes), "sees": _csv(SEES, _sees(trace))}
+
+
+SEES = ("step", "row", "group", "column", "sees")
+CELLS = {HIDDEN: "no", SEEN: "yes", ITSELF: "itself"}
+
+
+def _sees(trace: DecodeTrace) -> Iterator[dict]:
+    for step in trace.steps:
+        found = visibility(trace, step.index)
+        if found is None:
+            continue
+        for row in found.rows:
+            for column, cell in zip(found.columns, row.cells, strict=True):
+                names = step.index, row.name, column.group, column.name, CELLS[cell]
+                yield dict(zip(SEES, names, strict=True))
 
 
 def write_csv(trace: DecodeTrace, path: str | os.PathLike[str]) -> None:
@@ -63,7 +80,7 @@ def write_csv(trace: DecodeTrace, path: str | os.PathLike[str]) -> None:
             archive.writestr(f"{name}.csv", text.encode("utf-8", "backslashreplace"))
 
 
-def _csv(names: Sequence[str], rows: Sequence[dict]) -> str:
+def _csv(names: Sequence[str], rows: Iterable[dict]) -> str:
     file = io.StringIO()
     writer = csv.DictWriter(file, names, lineterminator="\n")
     writer.writeheader()

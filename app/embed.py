@@ -17,23 +17,28 @@ from flash_dllm.trace import DecodeTrace
 
 PLOTLY_JS = Path(__file__).resolve().parents[1] / "assets" / "plotly-cartesian.min.js"
 
-SCRIPT = """
+# what every document does: its marks' own changes, one after the other, follow the layout's
+SHADE = """
 const gd = document.getElementById('run');
 function shade(dark) {
   const s = FIGURE.shades[dark ? 1 : 0];
   document.body.style.background = s.layout.paper_bgcolor;
   document.body.dataset.dark = dark ? 1 : 0;
   Plotly.relayout(gd, s.layout);
-  Plotly.restyle(gd, {colorscale: [s.colorscale]}, [0]);
-  Plotly.restyle(gd, {'marker.line.color': s.tracked}, [1]);
+  s.marks.forEach((mark, i) => Plotly.restyle(gd, mark, [i]));
 }
-Plotly.newPlot(gd, FIGURE).then(() => {
-  document.body.dataset.frames = gd._transitionData._frames.length;
+const drawn = Plotly.newPlot(gd, FIGURE).then(() => {
   if (parent !== window) parent.postMessage({ height: document.body.offsetHeight }, '*');
+});
+addEventListener('message', (e) => { if (e.data && 'dark' in e.data) shade(!!e.data.dark); });
+"""
+
+RUN = """
+drawn.then(() => {
+  document.body.dataset.frames = gd._transitionData._frames.length;
   if (FIGURE.follow) { const m = matchMedia('(prefers-color-scheme: dark)');
     if (m.matches) shade(true); m.addEventListener('change', () => shade(m.matches)); }
 });
-addEventListener('message', (e) => { if (e.data && 'dark' in e.data) shade(!!e.data.dark); });
 addEventListener('keydown', (e) => {
   const s = gd._fullLayout.sliders[0], n = s.steps.length, at = s.active || 0;
   const to = {ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: n - 1}[e.key];
@@ -44,22 +49,7 @@ addEventListener('keydown', (e) => {
 });
 """
 
-
-STILL = """
-const gd = document.getElementById('run');
-function shade(dark) {
-  const s = FIGURE.shades[dark ? 1 : 0];
-  document.body.style.background = s.layout.paper_bgcolor;
-  document.body.dataset.dark = dark ? 1 : 0;
-  Plotly.relayout(gd, s.layout);
-  s.marks.forEach((mark, i) => Plotly.restyle(gd, mark, [i]));
-}
-Plotly.newPlot(gd, FIGURE).then(() => {
-  document.body.dataset.marks = gd._fullData.length;
-  if (parent !== window) parent.postMessage({ height: document.body.offsetHeight }, '*');
-});
-addEventListener('message', (e) => { if (e.data && 'dark' in e.data) shade(!!e.data.dark); });
-"""
+STILL = "drawn.then(() => { document.body.dataset.marks = gd._fullData.length; });"
 
 
 def document(trace: DecodeTrace, plotly_url: str) -> str:
@@ -102,7 +92,7 @@ def _document(trace: DecodeTrace, plotly_script: str, is_file: bool) -> str:
     figure["config"] = {"displayModeBar": False, "responsive": True}
     figure["shades"] = [_shade(trace, is_dark) for is_dark in (False, True)]
     figure["follow"] = is_file
-    return _page(figure, plotly_script, SCRIPT)
+    return _page(figure, plotly_script, RUN)
 
 
 def _page(figure: dict, plotly_script: str, script: str) -> str:
@@ -114,7 +104,7 @@ def _page(figure: dict, plotly_script: str, script: str) -> str:
         "<title>Flash-dLLM run</title>"
         "<style>body{margin:0;padding:12px 0 4px}#run{width:100%}</style>"
         f'{plotly_script}</head><body><div id="run"></div>'
-        f"<script>const FIGURE = {data};{script}</script></body></html>"
+        f"<script>const FIGURE = {data};{SHADE}{script}</script></body></html>"
     )
 
 
@@ -135,6 +125,8 @@ def _shade(trace: DecodeTrace, is_dark: bool) -> dict:
             "sliders[0].bgcolor": line,
             "sliders[0].font.color": layout["font"]["color"],
         },
-        "colorscale": theme.cell_colorscale(is_dark),
-        "tracked": theme.TRACKED[is_dark],
+        "marks": [
+            {"colorscale": [theme.cell_colorscale(is_dark)]},
+            {"marker.line.color": theme.TRACKED[is_dark]},
+        ],
     }

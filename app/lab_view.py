@@ -10,6 +10,7 @@ from app.board import Block
 from app.sentences import counted, number, step_sentence, stop_label, texts_of
 from app.theme import STATE_OF, escape
 from app.token_text import label
+from app.visibility import visibility
 from flash_dllm.rejudge import Certainty, Rejudged, RejudgedStep, rejudge
 from flash_dllm.trace import COMMITTED, DecodeTrace, Proposal, Verdict
 
@@ -221,7 +222,7 @@ def _plane(
 
 
 def _matrix(trace: DecodeTrace, index: int) -> Block:
-    seen = lab.visibility(trace, index)
+    seen = visibility(trace, index)
     title = "Who sees whom in the verify pass"
     if seen is None:
         return board.text(

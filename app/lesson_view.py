@@ -20,7 +20,8 @@ class Progress:
 
     lesson: str = LESSONS[0].key
     language: str = ""
-    answers: Mapping[str, int] = field(default_factory=dict)
+    # gradio hashes a state to see whether it has changed; a dict can't be
+    answers: Mapping[str, int] = field(default_factory=dict, hash=False)
     solved: frozenset[str] = frozenset()
     said: str = ""
 

@@ -1,4 +1,5 @@
-"""A link that restores what a page shows: run, settings, step and tab, in its query string.
+"""A link that restores what a page shows, in its query string: run, settings, step and tab, the
+runs that are compared, the lesson.
 
 Everything that comes from a link is a stranger's: it is bounded, checked and clamped.
 """
@@ -10,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from app.compare import CLOCKS
 from app.controls import MAX_PROMPT_CHARACTERS, controls, raw_of, value_of
+from app.lessons import LESSONS
 from app.presets import EMBEDDED
 from app.words import LANGUAGES
 from flash_dllm.caches import CACHES
@@ -19,7 +22,12 @@ from flash_dllm.strategies import STRATEGIES
 TABS = ("watch", "lab", "compare", "sweep", "learn", "traces", "figure")
 LONGEST = 64  # characters of a setting's value
 LONGEST_STEP = 6  # digits
+MOST_COMPARED = 4
 MOST = 100  # parameters
+FIRST_CLOCK = "passes"
+# what is no setting
+OWN = ("example", "run", "prompt", "model", "step", "tab", "job", "lang", "strategy", "cache",
+       "compare", "clock", "lesson")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,9 @@ class Link:
     step      counted from 1; 0 for a telling one
     job       number of a run that was waiting or going on, or ""; only for a reload of the page
     language  of the sentences, or "" for the reader's own
+    compared  values of `app/shelf.py::choices` of the runs in Compare, A first; () for none
+    clock     Compare's, one of `app/compare.py::CLOCKS`
+    lesson    key of the open lesson
     """
 
     example: str = ""
@@ -44,6 +55,9 @@ class Link:
     tab: str = "watch"
     job: str = ""
     language: str = ""
+    compared: tuple[str, ...] = ()
+    clock: str = FIRST_CLOCK
+    lesson: str = LESSONS[0].key
 
     @property
     def is_language_only(self) -> bool:
@@ -73,6 +87,12 @@ def query_of(link: Link) -> str:
         parts["job"] = link.job
     if link.language:
         parts["lang"] = link.language
+    if link.compared:
+        parts["compare"] = ",".join(link.compared)
+    if link.clock != FIRST_CLOCK:
+        parts["clock"] = link.clock
+    if link.lesson != LESSONS[0].key:
+        parts["lesson"] = link.lesson
     return urlencode(parts)
 
 
@@ -82,9 +102,9 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
     Raises ValueError in one sentence for a value that can't be.
     """
     known = controls()
-    own = {"example", "run", "prompt", "model", "step", "tab", "job", "lang", "strategy", "cache"}
-    ours = own | set(known)
-    asked = {key: str(value) for key, value in parameters.items() if key in ours}
+    asked = {
+        key: str(value) for key, value in parameters.items() if key in OWN or key in known
+    }
     if not asked:
         return None
     prompt = asked.get("prompt", "")
@@ -93,7 +113,12 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
             f"the link's prompt has {len(prompt)} characters; at most {MAX_PROMPT_CHARACTERS} are "
             "allowed"
         )
-    for key, value in asked.items():
+    runs = tuple(filter(None, asked.pop("compare", "").split(",")))
+    if len(runs) > MOST_COMPARED:
+        raise ValueError(
+            f"the link's compare must name at most {MOST_COMPARED} runs, got {len(runs)}"
+        )
+    for key, value in (*asked.items(), *(("compare", name) for name in runs)):
         if key != "prompt" and len(value) > LONGEST:
             raise ValueError(f"the link's {key} is longer than {LONGEST} characters")
     return Link(
@@ -106,6 +131,9 @@ def read_link(parameters: Mapping[str, str]) -> Link | None:
         _one_of("tab", asked.get("tab", "watch"), TABS),
         asked.get("job", ""),
         _one_of("lang", asked.get("lang", ""), ("", *LANGUAGES)),
+        runs,
+        _one_of("clock", asked.get("clock", FIRST_CLOCK), CLOCKS),
+        _one_of("lesson", asked.get("lesson", LESSONS[0].key), [item.key for item in LESSONS]),
     )
 
 

@@ -157,6 +157,9 @@ class Models:
 
             parts[:0] = [f"{count(engine.model.weights.count)} parameters"]
             parts.append(f"{size(held(engine))} of memory")
+            # looked up, not asked for: that would load it
+            if (guide := vars(engine).get("guide")) is not None:
+                parts.append(f"{size(held(guide.engine))} more of its guide {guide.info.name}")
         line = f"{info.name} is loaded: " + ", ".join(part for part in parts if part)
         return Facts(info.attention, f"{line}; {info.attention} attention.")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.compare import first_difference
-from app.runs import Job, Runs, values_of
+from app.runs import RAW, Job, Runs, values_of
 from app.sentences import counted, summary
 from flash_dllm.rejudge import Certainty, rejudge
 from flash_dllm.trace import DecodeTrace
@@ -27,6 +27,7 @@ def prepare(
     }
     if track_size is not None and trace.cache.get("track_size") is not None:
         values["track_size"] = track_size
+    values["raw"] = trace.prompt_format == RAW
     return runs.prepare(trace.prompt, model, values, visitor)
 
 

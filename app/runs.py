@@ -35,6 +35,7 @@ UPDATE_SECONDS = 0.1
 WAIT_SECONDS = 1.0  # a waiting run says so this often: who has left is noticed then
 FORGET_SECONDS = 600.0
 MOST_ENDED = 256
+RAW = "raw text"  # a trace's prompt_format
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ class Job:
     kept: list[str] = field(default_factory=list)
     born: float = field(default_factory=time.monotonic)
     raw: bool = False
+
+    @property
+    def prompt_format(self) -> str:
+        """What the trace says of it; "" leaves it to the model's template."""
+        return RAW if self.raw else ""
 
 
 @dataclass(frozen=True)
@@ -278,7 +284,9 @@ class Runs:
         if job is None or engine is None or not job.steps:
             return None
         ids = encode(engine, job.prompt, job.raw)
-        header = start_trace(engine, ids, job.strategy, job.cache, job.config, job.prompt)
+        header = start_trace(
+            engine, ids, job.strategy, job.cache, job.config, job.prompt, job.prompt_format
+        )
         return finish_trace(engine, header, list(job.steps))
 
     def decode(self, job: Job) -> DecodeTrace:
@@ -299,7 +307,9 @@ class Runs:
             check_prompt(engine, prompt_ids, job.config)
         except ValueError as error:
             raise RunError(in_words(error)) from error
-        header = start_trace(engine, prompt_ids, job.strategy, job.cache, job.config, job.prompt)
+        header = start_trace(
+            engine, prompt_ids, job.strategy, job.cache, job.config, job.prompt, job.prompt_format
+        )
         yield Update("started", header=header, text_of=engine.token_text)
         steps = job.steps
         sent, passes, masks, failure = 0, 0, job.config.gen_length, ""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from app import sweep_share
 from app.models import NOT_HERE
 from app.presets import ASSETS, EMBEDDED, TOY
 from app.runs import Runs
@@ -58,10 +59,14 @@ class SweepJob:
 
     state  waiting, loading, running, then finished, paused or failed
     steps  steps of items since the present point began
+    visitor  who started it; "" is a visitor of its own
+    ahead  sweeps that come first, while it waits
     """
 
     sweep: SweepFile
     model: str
+    visitor: str = ""
+    ahead: int = 1
     stop: threading.Event = field(default_factory=threading.Event)
     is_cancelled: bool = False
     ended: threading.Event = field(default_factory=threading.Event)
@@ -87,7 +92,7 @@ class Sweeps:
         self._storage = ""
         self._jobs: dict[str, SweepJob] = {}
         self._numbers = itertools.count(1)
-        self._one_at_a_time = threading.Lock()
+        self._starting = threading.Lock()
 
     @property
     def storage(self) -> str:
@@ -194,28 +199,39 @@ class Sweeps:
 
     # --- a sweep that runs
 
-    def start(self, sweep: SweepFile, model: str = EMBEDDED) -> str:
-        """Begin a sweep, or go on with it; the number to watch it by. Raises RunError."""
+    def start(self, sweep: SweepFile, model: str = EMBEDDED, visitor: str = "") -> str:
+        """Begin a sweep, or go on with it; the number to watch it by. Raises RunError, on a page
+        that many share also for more than a fair share (`app/sweep_share.py`)."""
         if model == TOY:
             raise RunError("The toy example answers from a table; choose a model for a sweep.")
         self.runs.models.check(model)
-        for job in self._jobs.values():
-            if job.place == Place(sweep.study, sweep.storage) and not job.ended.is_set():
+        with self._starting:
+            going = self._going()
+            if any(job.place == Place(sweep.study, sweep.storage) for job in going):
                 raise RunError("This sweep is running already; pause it first.")
-        job = SweepJob(sweep, model)
-        number = str(next(self._numbers))
-        self._jobs[number] = job
+            if not self.runs.models.is_open:
+                sweep_share.check_size(sweep)
+                sweep_share.check_place(visitor, [job.visitor for job in going])
+            job = SweepJob(sweep, model, visitor)
+            number = str(next(self._numbers))
+            self._jobs[number] = job
         threading.Thread(target=self._work, args=(job,), daemon=True).start()
         return number
 
-    def resume(self, place: Place) -> str:
+    def resume(self, place: Place, visitor: str = "") -> str:
         """Go on with a study that was paused. Raises RunError."""
         table = self.table(place)
-        if not place.storage or table.sweep is None:
+        # a stranger's file may name any task, and code answers outside of a sandbox
+        is_foreign = not self.runs.models.is_open and place.storage != self.storage
+        if not place.storage or table.sweep is None or is_foreign:
             raise RunError("Only a sweep that was started on this page can go on here.")
         sweep = replace(table.sweep, storage=place.storage)
         model = self.runs.models.named(sweep.model, sweep.dtype, sweep.quantize)
-        return self.start(sweep, model)
+        return self.start(sweep, model, visitor)
+
+    def _going(self) -> list[SweepJob]:
+        """Sweeps that run or wait, in the order in which they were started."""
+        return [job for job in list(self._jobs.values()) if not job.ended.is_set()]
 
     def job(self, number: str) -> SweepJob:
         """A sweep that was started."""
@@ -269,13 +285,11 @@ class Sweeps:
     def _work(self, job: SweepJob) -> None:
         """The sweep's own thread: `run_study` with the page's engine."""
         try:
-            while not self._one_at_a_time.acquire(timeout=EVERY):
-                if job.stop.is_set():
+            while ahead := self._going().index(job):
+                job.ahead = ahead
+                if job.stop.wait(EVERY):
                     raise Stopped
-            try:
-                self._run(job)
-            finally:
-                self._one_at_a_time.release()
+            self._run(job)
             job.state = "finished"
         except Stopped:
             job.state = "paused"
@@ -305,6 +319,9 @@ class Sweeps:
             if job.stop.is_set():
                 raise Stopped
             turns.give_way()
+            if not self.runs.models.is_open:
+                visitors = self.runs.turns
+                sweep_share.stand_back(lambda: len(visitors) > 0, turns.give_way, job.stop.is_set)
 
         def measure(_: SweepFile, knobs: dict[str, Any]) -> dict[str, Any]:
             if job.stop.is_set():
@@ -325,6 +342,8 @@ class Sweeps:
 
 def progress(job: SweepJob) -> str:
     """The status line of a sweep."""
+    if job.state == "waiting" and job.ahead > 1:
+        return f"{job.ahead} sweeps of this server come before this one."
     if job.state == "waiting":
         return "Another sweep is running on this server; this one is next."
     if job.state == "loading":

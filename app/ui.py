@@ -17,6 +17,7 @@ from app.sweeps import Sweeps
 from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
 from app.tabs.learn import Learn
+from app.tabs.linked import Linked
 from app.tabs.reload import Reload
 from app.tabs.shared import QUIET, telling, told, visitor
 from app.tabs.sweep import Sweep
@@ -51,16 +52,20 @@ class Page:
                 traces = Traces(runs)
                 figure = FigureTab(runs)
             reload = Reload(runs)
+            linked = Linked(learn, compare)
             self.watch.wire(run_id)
             lab.wire(run_id, self.watch)
             compare.wire(run_id, mine)
             sweep.wire(run_id, self.watch, tabs)
             learn.wire()
-            traces.wire(run_id, mine, self.watch, tabs, learn.language)
+            traces.wire(run_id, mine, self.watch, tabs, learn.language, linked)
             figure.wire(run_id)
             run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
-            reload.wire(run_id, self.watch, tabs)
-            self.opened = [*self.watch.filled(run_id), self.watch.step, tabs, learn.asked]
+            reload.wire(run_id, self.watch, tabs, linked)
+            self.opened = [
+                *self.watch.filled(run_id), self.watch.step, compare.asked, compare.clock,
+                learn.asked_lesson, tabs, learn.asked,
+            ]  # fmt: skip
             self.watch.player.follow(
                 self._follow, None, self.opened, api_name="follow", **QUIET
             )
@@ -81,7 +86,8 @@ class Page:
                 return [*[gr.skip()] * (len(self.opened) - 1), link.language]
             step = gr.skip() if not link.step else link.step
             shown = self.watch.events.follow(link)
-            return [*shown, step, gr.Tabs(selected=link.tab), link.language]
+            beside = link.compared, link.clock, link.lesson
+            return [*shown, step, *beside, gr.Tabs(selected=link.tab), link.language]
 
 
 def endpoints(api: Api) -> None:

@@ -75,7 +75,8 @@ const kinds = {
       tr.addEventListener('keydown', (e) => { const to = { ArrowDown: r + 1, ArrowUp: r - 1, Home: 0, End: b.rows.length - 1 }[e.key]; if (rows[to]) { e.preventDefault(); e.stopPropagation(); rows[to].focus(); } });
       return tr;
     });
-    scroll.append(table); box.replaceChildren(...heading(b), why, scroll);
+    const said = { 0: 'no', 1: 'yes', 2: 'itself' }, saved = { ...b, columns: ['row', ...b.columns.map((c) => c.name)], rows: b.rows.map((row) => [row.name, ...[...row.cells].map((cell) => said[cell])]) };
+    scroll.append(table); box.replaceChildren(...heading(b), why, scroll, csv(saved));
   },
   lanes(box, b, state) {
     const at = () => b.most * state.range.value / 1000;

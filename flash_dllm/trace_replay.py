@@ -392,9 +392,10 @@ def _possible(
     mask_token_id = model.mask_token_id
     if isinstance(ask, VerifyAsk):
         if cache.needs_mass:
-            return [
-                verify_query(canvas, step.verify_tracked, Role.TRACKED, ask, mask_token_id)
-            ]
+            # a policy that keeps copies apart writes nothing else
+            writes = ask.is_dry or not cache.max_copies(canvas.config)
+            reread = step.verify_tracked
+            return [verify_query(canvas, reread, Role.TRACKED, ask, mask_token_id, writes)]
         return [cache.verify(memory, canvas, ask, mask_token_id, None)]
     if not cache.needs_mass:
         return [cache.draft(memory, canvas, ask, mask_token_id)]

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from app import compare
+from app import compare, rival
 from app.compare_view import compare_board, cost_rows
-from app.presets import variants
+from app.presets import EMBEDDED, TOY, variants
 from app.real_run import prepare
-from app.runs import Runs
-from tests.app_traces import hostile, rich, toy
+from app.runs import RAW, Runs
+from app.store import RunError
+from flash_dllm.trace import DecodeTrace
+from tests.app_traces import SlowEngine, hostile, rich, toy
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +99,135 @@ def test_different_prompts_compare_by_cost_only():
     assert "different prompts" in compare.parting(toy(), rich()).words
     assert compare.differences(toy(), rich()) == [False] * 48
     assert [row[-1] for row in cost_rows([toy(), rich()], ["A", "B"])] == ["100%", "–"]
+
+
+def recut(trace: DecodeTrace, texts: dict[int, str], name: str = "other") -> DecodeTrace:
+    """The same ids as another model's words; the prompt was typed alike."""
+    model = replace(trace.model, name=name, fingerprint=name)
+    return replace(trace, model=model, token_texts=trace.token_texts | texts)
+
+
+def test_tokens_are_the_same_while_no_id_has_two_texts_and_no_text_two_ids():
+    texts = toy().token_texts
+    a = next(token for token, text in texts.items() if text == "A")
+    assert compare.same_tokens(toy(), recut(toy(), {}))
+    assert compare.same_tokens(toy(), recut(toy(), {40: "C"}))
+    assert not compare.same_tokens(toy(), recut(toy(), {a: "An"}))
+    assert not compare.same_tokens(toy(), recut(toy(), {40: "A", a: "An"}))
+    moved = replace(recut(toy(), {}), token_texts={40: "A"})
+    assert not compare.same_tokens(toy(), moved)
+
+
+def test_two_models_answer_the_same_prompt_if_the_same_was_typed():
+    other = replace(recut(toy(), {}), prompt_token_ids=(0, *toy().prompt_token_ids))
+    assert compare.same_prompt(toy(), other)  # a longer template
+    assert not compare.same_prompt(toy(), replace(other, prompt="^^"))
+    assert not compare.same_prompt(toy(), replace(toy(), prompt_token_ids=(0, 0)))
+    typed = replace(toy(), prompt=" ")
+    assert not compare.same_prompt(typed, replace(other, prompt=" "))
+
+
+def test_a_longer_template_does_not_move_the_answers_apart():
+    """The other model's prompt has one token more: its positions stand one to the right."""
+    steps = tuple(
+        replace(
+            step,
+            proposals=tuple(replace(p, position=p.position + 1) for p in step.proposals),
+        )
+        for step in toy().steps
+    )
+    other = replace(recut(toy(), {}), prompt_token_ids=(0, *toy().prompt_token_ids), steps=steps)
+    assert compare.first_difference(toy(), other) is None
+    assert compare.differences(toy(), other) == [False] * 4
+
+
+def test_other_tokenizers_are_compared_by_words_that_both_answers_share():
+    """A A B B as “red red blue blue” and as “red” + “ red” + “ green” + “ green”."""
+    a, b = (next(t for t, x in toy().token_texts.items() if x == text) for text in "AB")
+    first = recut(toy(), {a: "red ", b: "blue "}, "one")
+    other = recut(toy(), {a: "red ", b: "green "}, "two")
+    assert compare.differences(first, other) == [False, False, True, True]
+    # 4 words, 4 spaces each; both “red ” are shared, and the space behind one more word or two
+    assert compare.alike(first, other) == pytest.approx(2 * 6 / 16)
+    found = compare.parting(first, other)
+    assert (found.step, found.position) == (None, 2)
+    assert found.words == (
+        "one and two cut text into different tokens, so their steps can't be laid side by side; "
+        "their words can. “green” is the first that A's answer does not have there."
+    )
+    blocks = json.loads(compare_board([first, other], "k"))["blocks"]
+    strip = next(block for block in blocks if block["id"] == "strip")
+    assert strip["layout"]["yaxis"]["ticktext"] == ["A–B (other tokens)"]
+    assert "B: the model cuts text into other tokens than A's" in strip["note"]
+    assert strip["marks"][1]["x"] == [2, 3]
+
+
+def test_answers_cut_otherwise_but_alike_in_words_do_not_differ():
+    a, b = (next(t for t, x in toy().token_texts.items() if x == text) for text in "AB")
+    first = recut(toy(), {a: "abab", b: ""}, "one")
+    other = recut(toy(), {a: "ab", b: "ab"}, "two")
+    assert not compare.same_tokens(first, other)
+    assert compare.differences(first, other) == [False] * 4
+    assert compare.alike(first, other) == 1
+    found = compare.parting(first, other)
+    assert found.position is None and found.words.endswith("no word that A lacks.")
+
+
+class Named(SlowEngine):
+    """A hash model with a name of its own."""
+
+    @property
+    def info(self):
+        name = f"model {self.seed}"
+        return replace(super().info, name=name, fingerprint=name)
+
+
+@pytest.fixture
+def two_models():
+    """A page with two models, one of them block-causal."""
+    runs = Runs()
+    runs._engines[EMBEDDED] = Named(seed=2, end_share=0, pause=0)
+    runs.models._choices["blocks"] = {}
+    runs._engines["blocks"] = Named(seed=3, end_share=0, pause=0, causal_block=4)
+    return runs
+
+
+def run_of(runs: Runs, **values) -> DecodeTrace:
+    short = {"gen_length": 12, "window_size": 4, "block_length": None}
+    job = runs.prepare("a question", EMBEDDED, {**runs.defaults(EMBEDDED), **short, **values})
+    return runs.decode(job)
+
+
+def test_run_as_prompt_is_decoded_by_another_model_with_the_recorded_settings(two_models):
+    trace = run_of(two_models, gamma=0.6)
+    real = two_models.decode(rival.prepare(two_models, trace, "blocks", cache="block"))
+    assert real.model.name == "model 3" and real.prompt == "a question"
+    assert real.strategy == trace.strategy and real.config == trace.config
+    assert real.cache["name"] == "block"
+    assert compare.different_settings(trace, real)[0] == ("model", "model 2", "model 3")
+
+
+def test_another_strategy_keeps_the_model_and_a_raw_prompt_stays_raw(two_models):
+    trace = run_of(two_models, raw=False)
+    job = rival.prepare(two_models, replace(trace, prompt_format=RAW), EMBEDDED, "greedy")
+    assert job.raw and job.prompt_format == RAW
+    assert not rival.prepare(two_models, trace, EMBEDDED, "greedy").raw
+    real = two_models.decode(rival.prepare(two_models, trace, EMBEDDED, "greedy"))
+    assert real.strategy["name"] == "greedy" and len(real.steps) == 12
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (("nobody",), "The model must be one of"),
+        (("blocks",), "Cache flash does not fit blocks, whose attention is block-causal; choose"),
+        ((EMBEDDED, "best"), "The strategy must be one of"),
+        ((TOY,), f"{TOY} answers its own prompt only"),
+    ],
+)
+def test_a_run_that_can_not_be_laid_beside_is_refused_in_a_sentence(two_models, asked, reason):
+    with pytest.raises(RunError, match=reason):
+        rival.prepare(two_models, run_of(two_models), *asked)
 
 
 def test_the_board_has_a_lane_for_each_run_on_one_clock(strict):

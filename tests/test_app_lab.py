@@ -8,7 +8,8 @@ from app import lab, real_run
 from app.lab_view import lab_board, missed_rows
 from app.presets import TRACES
 from app.runs import Runs
-from flash_dllm.caches import BlockCache
+from app.visibility import canvas_before, verify_pass, visibility
+from flash_dllm.caches import CACHES, BlockCache, FlashCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
 from flash_dllm.query import Role, visible_slots
@@ -62,7 +63,7 @@ def test_a_missed_chance_is_a_refused_draft_that_came_true():
 
 def test_who_sees_whom_in_the_toy_examples_first_check():
     """Columns: prompt, A (sure now), blank 1, draft 1, mask 1, the two other blanks."""
-    seen = lab.visibility(toy(), 1)
+    seen = visibility(toy(), 1)
     assert [(c.name, c.group, c.slots) for c in seen.columns] == [
         ("prompt, 1", "written", (0,)),
         ("A", "sure", (1,)),
@@ -80,13 +81,13 @@ def test_who_sees_whom_in_the_toy_examples_first_check():
 
 
 def test_the_second_check_rereads_the_one_tracked_token():
-    seen = lab.visibility(toy(), 2)
+    seen = visibility(toy(), 2)
     assert [c.name for c in seen.columns][:2] == ["prompt, 1", "answer, 2"]
     assert seen.rows[0].name == "1 re-read" and seen.rows[0].cells == "111100"
 
 
 def test_the_last_step_had_nothing_to_check():
-    assert lab.visibility(toy(), 3) is None
+    assert visibility(toy(), 3) is None
     text = block(lab_board(toy(), "x", 3, None, None), "matrix")["text"]
     assert text[1].startswith("This step had no verify pass")
 
@@ -95,7 +96,7 @@ def test_the_rebuilt_verify_pass_has_the_recorded_size_and_hides_own_drafts():
     trace = rich()
     checked = 0
     for step in trace.steps:
-        query = lab.verify_pass(trace, step.index)
+        query = verify_pass(trace, step.index)
         record = next((r for r in step.passes if r.kind == "verify"), None)
         if query is None:
             assert record is None
@@ -107,8 +108,68 @@ def test_the_rebuilt_verify_pass_has_the_recorded_size_and_hides_own_drafts():
             own_draft = query.slots[row] - count
             assert Role(query.roles[row]) is Role.MASK_VIEW
             assert own_draft not in visible_slots(query, row)
-        lab.visibility(trace, step.index)
+        visibility(trace, step.index)
     assert checked > 3
+
+
+class Listening(HashEngine):
+    """The hash engine, and every verify question that came down to it."""
+
+    def open(self, request):
+        session, heard = super().open(request), self.heard
+        ask = session.ask
+
+        def listen(questions):
+            heard.extend(query for _, query in questions if query.kind == "verify")
+            return ask(questions)
+
+        session.ask = listen
+        return session
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+@pytest.mark.parametrize("name", CACHES)
+def test_the_rows_of_the_lab_are_those_that_were_asked(name, shift):
+    """Whatever a cache re-reads: the engine heard the same rows, and all of them have names."""
+    cache = {"elastic": lambda: CACHES["elastic"](1.0)}.get(name, CACHES[name])()
+    engine = Listening(1, end_share=0, shift=shift, causal_block=4 if name == "block" else None)
+    object.__setattr__(engine, "heard", [])
+    # the authors' mask views, in their positions' own slots, in one case that takes them
+    views = "isolated" if shift or name != "prefix" else "shared"
+    rule = FlashVerify(0.9, 0.5, mask_views=views)
+    config = DecodeConfig(gen_length=32, window_size=8, block_length=8)
+    trace = decode(engine, [1, 2, 3], rule, cache, config)
+    found = [verify_pass(trace, step.index) for step in trace.steps]
+    shown = [query for query in found if query is not None]
+    assert len(shown) == len(engine.heard) > 5
+    for ours, asked in zip(shown, engine.heard, strict=True):
+        assert (ours.positions, ours.tokens, ours.slots, ours.ranks) == (
+            asked.positions, asked.tokens, asked.slots, asked.ranks
+        )  # fmt: skip
+    for step, query in zip(trace.steps, found, strict=True):
+        seen = visibility(trace, step.index)
+        assert (seen is None) == (query is None)
+        if seen is not None:
+            words = [row.name for row in seen.rows if "re-read" not in row.name]
+            reread = sum(int(row.name.split()[0]) for row in seen.rows if "re-read" in row.name)
+            assert len(words) + reread == query.rows
+
+
+def test_copies_that_leave_the_cache_alone_hide_what_they_stand_in_for():
+    """With writes off, re-read tokens are copies: the column is the copy, seen in its stead."""
+    engine = HashEngine(seed=1, end_share=0)
+    config = DecodeConfig(gen_length=32, window_size=8)
+    cache = FlashCache(track_size=4, verify_writes=False)
+    trace = decode(engine, [1, 2, 3], FlashVerify(0.9, 0.5), cache, config)
+    step = next(s for s in trace.steps if s.verify_tracked and verify_pass(trace, s.index))
+    seen = visibility(trace, step.index)
+    written = [column for column in seen.columns if column.group == "written"]
+    slots = {slot for column in written for slot in column.slots}
+    assert slots.isdisjoint(step.verify_tracked)
+    assert len(slots) == len(canvas_before(trace, step.index).decided())
+    masks = [row for row in seen.rows if row.name.startswith("mask")]
+    for row in masks:
+        assert all(row.cells[k] == "1" for k, c in enumerate(seen.columns) if c in written)
 
 
 def test_points_of_the_plane_are_the_checked_drafts():
@@ -200,7 +261,7 @@ def test_a_block_causal_text_ends_with_the_block_that_is_being_filled():
     engine = HashEngine(causal_block=4, end_share=0)
     config = DecodeConfig(gen_length=12, window_size=4)
     trace = decode(engine, [1, 2, 3], FlashVerify(0.9, 0.5), BlockCache(), config)
-    assert lab.canvas_before(trace, 1).horizon == 4
-    asked = [lab.verify_pass(trace, step.index) for step in trace.steps]
+    assert canvas_before(trace, 1).horizon == 4
+    asked = [verify_pass(trace, step.index) for step in trace.steps]
     lengths = [query.length for query in asked if query is not None]
     assert lengths and set(lengths) <= {4, 8, 12, 15}

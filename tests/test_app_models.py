@@ -45,6 +45,14 @@ def test_a_folder_is_loaded_by_name_and_said_with_dtype_device_impl_and_memory(r
     assert not runs.is_loaded(EMBEDDED)
 
 
+def test_a_guides_memory_is_told_once_it_is_loaded(runs):
+    engine = runs.engine(EMBEDDED)
+    assert "guide" not in runs.models.facts(EMBEDDED).line and "guide" not in vars(engine)
+    assert engine.guide is not None
+    # the embedded guide: 4.0 million parameters in float32, its tied head once
+    assert ", 16.0 MB more of its guide guide;" in runs.models.facts(EMBEDDED).line
+
+
 def test_unloading_leaves_the_run_that_goes_on_alone(runs):
     values = {**runs.defaults(EMBEDDED), "gen_length": 16, "block_length": None, "window_size": 16}
     number = runs.enqueue(runs.prepare("What is 1 + 1?", EMBEDDED, values))

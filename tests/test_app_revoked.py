@@ -8,7 +8,8 @@ from app import film, sentences, views
 from app.compare_view import _progress
 from app.csv_files import csv_tables
 from app.figures import progress, run, run_map
-from app.lab import canvas_before, missed
+from app.lab import missed
+from app.visibility import canvas_before
 from app.what_if import what_if
 from flash_dllm.evaluation.measurement import finished, slim
 from flash_dllm.strategies import FreeDave

@@ -27,6 +27,8 @@ NOTEBOOK = Path(__file__).resolve().parents[1] / "docs" / "notebook.ipynb"
         Link(run="abc", prompt="a & b\n?", settings={"strategy": "greedy", "seed": 3}, step=12),
         Link(example="word-1", settings={"block_length": None, "audit": True, "refresh": 16}),
         Link(example="word-1", settings={"track_layers": (2, 5), "order": "position"}),
+        Link(example="word-1", compared=("bundled:word-1", "abc"), clock="rows", tab="compare"),
+        Link(example="word-1", lesson="gamma", tab="learn"),
     ],
 )
 def test_a_link_comes_back_as_it_was(link):
@@ -50,6 +52,10 @@ def test_a_links_numbers_are_clamped_to_their_range():
         ({"step": "-1"}, "the link's step must be a whole number, got '-1'"),
         ({"tab": "<b>"}, "the link's tab must be one of watch, lab, compare, sweep, learn, traces"),
         ({"strategy": "x"}, "the link's strategy must be one of flash_verify,"),
+        ({"lesson": "x"}, "the link's lesson must be one of mask, clash"),
+        ({"clock": "x"}, "the link's clock must be one of steps, passes, rows, seconds, got 'x'"),
+        ({"compare": "a,b,c,d,e"}, "the link's compare must name at most 4 runs, got 5"),
+        ({"compare": "a," + "b" * 65}, "the link's compare is longer than 64 characters"),
         ({"run": "a" * 65}, "the link's run is longer than 64 characters"),
         ({"prompt": "a" * 4001}, "the link's prompt has 4001 characters; at most 4000"),
     ],
@@ -139,15 +145,23 @@ def test_every_table_is_in_the_zip(tmp_path):
         }
     assert set(tables) == {
         f"{name}.csv"
-        for name in (*csv_files.FIGURES, "missed", "bound", "passes")
+        for name in (*csv_files.FIGURES, "missed", "bound", "passes", "sees")
     }
-    assert len(tables) == 10
+    assert len(tables) == 11
     assert len(tables["run.csv"]) == 12 and len(tables["verify.csv"]) == 5
     assert [row["kind"] for row in tables["passes.csv"]] == [
         "full", "verify", "draft", "verify", "draft"
     ]  # fmt: skip
     assert [row["length"] for row in tables["bound.csv"]] == ["1", "0", "0"]
     assert tables["missed.csv"] == []
+    # rows × columns: A, draft, mask view × 6; re-read, B, draft, mask view × 6; step 3 checks
+    # nothing
+    assert [row["step"] for row in tables["sees.csv"]] == ["1"] * 18 + ["2"] * 24
+    mask = [row for row in tables["sees.csv"] if (row["step"], row["row"]) == ("1", "mask 1")]
+    assert [(row["column"], row["sees"]) for row in mask] == [
+        ("prompt, 1", "yes"), ("A", "yes"), ("blank 1", "no"), ("1 A", "no"),
+        ("mask 1", "itself"), ("other, 2", "yes"),
+    ]  # fmt: skip
 
 
 def test_texts_that_hold_commas_and_lines_come_back_from_csv():

@@ -1,12 +1,14 @@
 """Sweeps on the page: what the fields say, a sweep that runs, pauses and goes on, any study."""
 
 import sqlite3
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app import sweep_share
 from app.presets import EMBEDDED, TOY
 from app.runs import Runs
 from app.store import RunError
@@ -186,7 +188,8 @@ def test_whoever_stops_watching_pauses_the_sweep(sweeps):
     watching = sweeps.watch(number)
     job = next(watching)
     watching.close()
-    assert job.ended.is_set() and job.state == "paused"
+    # a model that is being loaded is loaded first
+    assert job.ended.wait(60) and job.state == "paused"
     assert not sweeps.is_running(number)
 
 
@@ -214,6 +217,100 @@ def test_the_next_sweep_waits_for_the_one_that_runs(sweeps):
         sweeps.start(one)
     sweeps.pause(first)
     assert finish(sweeps, second).state == "finished"
+
+
+# --- a page that many share
+
+
+@pytest.fixture
+def shared(small_folder):
+    return Sweeps(Runs(folder=str(small_folder), device="cpu", is_open=False))
+
+
+def test_a_shared_page_takes_so_many_answers_and_says_how_many_it_was_asked_for(shared, sweeps):
+    search = {"epsilon": [k / 1000 for k in range(129)]}
+    big = plan(shared, search=search, limit=2)
+    with pytest.raises(RunError) as error:
+        shared.start(big)
+    assert str(error.value) == (
+        "On this page, which others use too, a sweep has at most 256 answers (points × items), got "
+        "258 (129 points of 2 items); leave out values or items, or run the page yourself "
+        "(python app.py)."
+    )
+    sweep_share.check_size(plan(shared, search={"epsilon": search["epsilon"][:128]}, limit=2))
+    sweep_share.check_size(plan(shared, tasks=[], prompts=["a", "b"], quality="agreement"))
+    with pytest.raises(RunError, match="got whole tasks"):
+        sweep_share.check_size(replace(plan(shared), limit=None))
+    # a page of one's own goes by the form's bounds
+    number = sweeps.start(plan(sweeps, search=search, limit=2))
+    sweeps.pause(number)
+
+
+def test_one_visitor_has_one_sweep_and_four_are_in_the_line(shared):
+    many = {"epsilon": [k / 100 for k in range(1, 91)]}
+    numbers = [
+        shared.start(plan(shared, search=many, fixed={**SMALL, "seed": k}), visitor=who)
+        for k, who in enumerate("ab")
+    ]
+    with pytest.raises(RunError, match="One visitor may have one sweep"):
+        shared.start(plan(shared), visitor="b")
+    numbers += [
+        shared.start(plan(shared, search=many, fixed={**SMALL, "seed": k}))
+        for k in (2, 3)
+    ]
+    with pytest.raises(RunError, match="4 sweeps are running or waiting already"):
+        shared.start(plan(shared), visitor="e")
+    deadline = time.monotonic() + 20
+    last = shared.job(numbers[3])
+    while last.ahead != 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert progress(last) == "3 sweeps of this server come before this one."
+    jobs = [shared.job(number) for number in reversed(numbers)]
+    for job in jobs:
+        job.stop.set()
+    assert all(job.ended.wait(60) and job.state == "paused" for job in jobs)
+    # whoever has paused may start again
+    assert finish(shared, shared.start(plan(shared), visitor="b")).state == "finished"
+
+
+def test_a_strangers_study_does_not_run_on_a_shared_page(shared, sweeps):
+    """A file may name tasks whose answers are programs, and run them without a sandbox."""
+    sweep = plan(sweeps)
+    finish(sweeps, sweeps.start(sweep))
+    (place,) = shared.uploaded(sweep.storage.removeprefix("sqlite:///"))
+    with pytest.raises(RunError, match="Only a sweep that was started on this page"):
+        shared.resume(place)
+    again = plan(shared)
+    finish(shared, shared.start(again))
+    assert finish(shared, shared.resume(Place(again.study, again.storage))).state == "finished"
+
+
+def test_a_sweep_stands_back_while_visitors_decode_but_never_for_good(monkeypatch):
+    monkeypatch.setattr(sweep_share, "STAND_BACK", 0.1)
+    ways = []
+    begin = time.monotonic()
+    sweep_share.stand_back(lambda: True, lambda: ways.append(1), lambda: False)
+    assert time.monotonic() - begin >= 0.1 and ways
+    ways.clear()
+    sweep_share.stand_back(lambda: False, lambda: ways.append(1), lambda: False)
+    sweep_share.stand_back(lambda: True, lambda: ways.append(1), lambda: True)
+    assert ways == []
+
+
+def test_a_shared_pages_sweep_looks_at_the_line_of_runs_before_each_step(shared, monkeypatch):
+    lengths = []
+
+    def watched(is_busy, give_way, is_over):
+        lengths.append(is_busy())
+
+    monkeypatch.setattr(sweep_share, "stand_back", watched)
+    place = shared.runs.turns.join("somebody", threading.Event())
+    finish(shared, shared.start(plan(shared)))
+    assert lengths and all(lengths)
+    shared.runs.turns.leave(place)
+    lengths.clear()
+    finish(shared, shared.start(plan(shared, fixed={**SMALL, "seed": 1})))
+    assert lengths and not any(lengths)
 
 
 def test_what_can_not_be_run_is_one_sentence(sweeps):

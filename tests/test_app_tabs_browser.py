@@ -20,6 +20,7 @@ DRAWN = {
     "Learn": "#fd-lesson [data-block=question]",
     "Traces": "[data-block=facts] td",
 }
+KEPT = "JSON.parse(sessionStorage.getItem('flash-dllm' + location.pathname) || '{}')"
 LAB_GAMMA = "[data-block=ladder] [data-line=gamma]"
 
 
@@ -33,6 +34,8 @@ def recorded(key: str) -> DecodeTrace:
 def url():
     runs = Runs()
     runs._engines[EMBEDDED] = SlowEngine(seed=2, end_share=0, pause=0.03)
+    runs.models._choices["second model"] = {}
+    runs._engines["second model"] = SlowEngine(seed=5, end_share=0, pause=0)
     with served(runs) as address:
         yield address
 
@@ -217,6 +220,18 @@ def test_a_third_run_joins_and_the_table_says_where_they_part(page):
     assert page.locator("[data-block=costs] tbody tr").count() == 3
 
 
+def test_another_model_answers_run_as_prompt_beside_it(page):
+    go(page, "Compare")
+    page.locator("#fd-rival-model input").click()
+    page.get_by_role("option", name="second model").click()
+    page.wait_for_function("document.querySelector('#fd-rival-facts').innerText.includes('hash 5')")
+    page.click("#fd-rival-run")
+    page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3", timeout=20_000)
+    said(page, "strip", "C: the model cuts text into other tokens")
+    said(page, "parting", "→ hash 5")
+    assert "finished" in page.inner_text("#fd-rival-status")
+
+
 # --- Learn
 
 
@@ -287,7 +302,9 @@ def test_a_link_restores_run_settings_step_and_tab(chrome, url, page):
     page.keyboard.press("End")
     page.wait_for_selector(".fd[data-step='3']")
     page.locator("#fd-track_size input").fill("2")
-    page.wait_for_timeout(700)
+    page.keyboard.press("Tab")
+    for part in ("step=3", "track_size=2"):
+        page.wait_for_function(f"w => ({KEPT}.query || '').includes(w)", arg=part)
     go(page, "Traces")
     page.locator("#fd-link-tab input").click()
     page.get_by_role("option", name="Verify lab").click()
@@ -301,6 +318,32 @@ def test_a_link_restores_run_settings_step_and_tab(chrome, url, page):
         other.wait_for_selector(".fd[data-step='3']")
         assert other.locator("#fd-track_size input").input_value() == "2"
         assert other.locator(".tk").count() == 4
+
+
+def test_a_link_restores_the_compared_runs_their_clock_and_the_lesson(chrome, url, page):
+    go(page, "Learn")
+    lesson(page, 7)
+    go(page, "Compare")
+    page.locator("#fd-compare-C input").click()
+    page.get_by_role("option", name="one token a step").click()
+    page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3")
+    page.locator("[data-block=clock] button", has_text="rows").click()
+    page.wait_for_function("document.querySelector('.bd-now').innerText.endsWith('rows')")
+    go(page, "Traces")
+    page.locator("#fd-link-tab input").click()
+    page.get_by_role("option", name="Compare").click()
+    page.click("#fd-copy")
+    page.wait_for_function("(document.querySelector('#fd-link input, #fd-link textarea').value)")
+    link = page.locator("#fd-link input, #fd-link textarea").input_value()
+    with opened(chrome, link, wait_for="[data-block=progress] .main-svg") as other:
+        assert other.locator("#fd-compare-board .bd-lane").count() == 3
+        assert other.inner_text(".bd-now").endswith("rows")
+        go(other, "Learn")
+        pressed = other.locator("#fd-lesson [data-block=lessons] button[aria-pressed=true]")
+        assert pressed.inner_text().strip() == "7"
+    lost = link.replace("compare=", "compare=0123456789,")
+    with opened(chrome, lost, wait_for="[data-block=progress] .main-svg") as other:
+        other.wait_for_selector("text=1 run of the link can't be shown: not kept here.")
 
 
 def test_a_wrong_link_is_told_and_the_page_works(chrome, url):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app import lab, sentences
+from app import sentences
+from app.visibility import verify_pass, visibility
 from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode, decode_batch
@@ -229,13 +230,13 @@ def links():
 
 def test_the_lab_shows_the_pass_that_was_asked(links):
     trace, step = links
-    query = lab.verify_pass(trace, step.index)
+    query = verify_pass(trace, step.index)
     assert query.rows == step.passes[-1].rows
     views = [p.position for p in step.proposals if p.rank and p.has_view]
     masks = [p for p, role in zip(query.positions, query.roles, strict=True)
              if role == Role.MASK_VIEW]  # fmt: skip
     assert masks == views
-    seen = lab.visibility(trace, step.index)
+    seen = visibility(trace, step.index)
     names = [column.name for column in seen.columns if column.group == "mask views"]
     ranks = [p.rank for p in step.proposals if p.rank and p.has_view]
     assert names == [f"mask {rank}" for rank in ranks]

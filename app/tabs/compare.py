@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 
-from app import shelf
-from app.compare import CLOCKS
+from app import rival, shelf
+from app.compare import CLOCKS, same_prompt
 from app.compare_view import compare_board
+from app.link import FIRST_CLOCK
 from app.player import board_view, packed, text_line
 from app.runs import Runs
+from app.sentences import counted
 from app.store import RunError
+from app.tabs.rival_panel import RivalPanel
 from app.tabs.shared import QUIET, told
 
 NOTHING = ("none", "")
@@ -33,37 +37,82 @@ class Compare:
                     for letter in "ABCD"
                 ]  # fmt: skip
                 self.status = text_line("", "fd-compare-status")
+                self.rival = RivalPanel(runs)
             with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
                 self.board = board_view("fd-compare-board")
-                self.clock = gr.State("passes")
+                self.clock = gr.State(FIRST_CLOCK)
+                self.asked = gr.State(())  # the runs that a link asked for, until they are shown
+                self.shown = gr.State(())  # those that are shown
 
     def wire(self, run_id: gr.State, mine: gr.State) -> None:
-        shown = [self.board, self.status]
+        shown = [self.board, self.status, self.shown]
         asked = [self.clock, *self.chosen]
         self.tab.select(
-            self._open, [run_id, mine, *asked], [*self.chosen, *shown], api_name="compare", **QUIET
-        )
+            self._open, [self.asked, run_id, mine, *asked],
+            [self.asked, mine, *self.chosen, *shown, self.rival.model],
+            api_name="compare", **QUIET,
+        )  # fmt: skip
+        self.rival.wire(self.chosen[0]).success(
+            self._add, [self.rival.finished, mine, *asked], [mine, *self.chosen, *shown],
+            api_name="compare_add", **QUIET,
+        )  # fmt: skip
         for part in self.chosen:
             part.input(self._show, asked, shown, api_name="compare_show", **QUIET)
         self.board.act(
             self._turn, asked, [self.clock, *shown], api_name="compare_clock", **QUIET
         )
 
-    def _open(self, run: str, mine: list[str], clock: str, *chosen: str) -> list[Any]:
+    def _open(
+        self, asked: Sequence[str], run: str, mine: list[str], clock: str, *chosen: str
+    ) -> list[Any]:
         with told():
             mine = shelf.remembered(mine, run)
-            offered = shelf.choices(self.runs, mine)
-            known = {value for _, value in offered}
+            known = {value for _, value in shelf.choices(self.runs, mine)}
             values = [value if value in known else "" for value in chosen]
-            if not any(values):
-                values[0] = shelf.value_of(self.runs, run)
+            lost = 0
+            if asked:
+                mine, found = self._kept(mine, asked)
+                lost = len(asked) - len(found)
+                values = [*found, *[""] * (len(chosen) - len(found))]
+            values[0] = values[0] or shelf.value_of(self.runs, run)
             if sum(bool(value) for value in values) < 2:
                 values[1] = self._second(values[0], mine)
-            updates = [
-                gr.update(choices=offered if k == 0 else [NOTHING, *offered], value=value)
-                for k, value in enumerate(values)
-            ]
-            return [*updates, *self._show(clock, *values)]
+            filled = self._filled(mine, clock, values)
+            if lost:
+                words = f"{counted(lost, 'run')} of the link can't be shown: not kept here."
+                filled[-2] = packed(words)
+            return [(), mine, *filled, self.rival.names()]
+
+    def _kept(self, mine: list[str], asked: Sequence[str]) -> tuple[list[str], list[str]]:
+        """The runs of a link that are still here, and a visitor's list with them in it."""
+        found = []
+        for value in asked:
+            try:
+                name = shelf.resolve(self.runs, value)
+            except RunError:
+                continue
+            found.append(value)
+            if not value.startswith(shelf.BUNDLED):
+                mine = shelf.remembered(mine, name)
+        return mine, found
+
+    def _filled(self, mine: list[str], clock: str, values: list[str]) -> list[Any]:
+        """Values for the pickers, the board and the status."""
+        offered = shelf.choices(self.runs, mine)
+        updates = [
+            gr.update(choices=offered if k == 0 else [NOTHING, *offered], value=value)
+            for k, value in enumerate(values)
+        ]
+        return [*updates, *self._show(clock, *values)]
+
+    def _add(self, new: str, mine: list[str], clock: str, *chosen: str) -> list[Any]:
+        """A run that was decoded here takes its place beside the others."""
+        with told():
+            if not new:
+                return [gr.skip()] * (4 + len(chosen))
+            mine = shelf.remembered(mine, new)
+            value = shelf.value_of(self.runs, new)
+            return [mine, *self._filled(mine, clock, rival.placed(list(chosen), value))]
 
     def _second(self, first: str, mine: list[str]) -> str:
         """What to lay beside a run: the visitor's run before, or a recorded one."""
@@ -75,15 +124,16 @@ class Compare:
                 return value
         return SECOND if SECOND in known else known[0] if known else ""
 
-    def _show(self, clock: str, *chosen: str) -> list[str]:
+    def _show(self, clock: str, *chosen: str) -> list[Any]:
         with told():
             names = [shelf.resolve(self.runs, value) for value in chosen if value]
             if len(names) < 2:
                 raise RunError("Choose at least two runs to compare.")
             traces = [self.runs.store.trace(name) for name in names]
-            same = len({trace.prompt_token_ids for trace in traces}) == 1
+            same = all(same_prompt(traces[0], trace) for trace in traces[1:])
             words = "" if same else "They answer different prompts: only the costs compare."
-            return [compare_board(traces, "+".join(names), clock), packed(words)]
+            key = "+".join(names)
+            return [compare_board(traces, key, clock), packed(words), tuple(filter(None, chosen))]
 
     def _turn(
         self, clock: str, a: str, b: str, c: str, d: str, event: gr.EventData

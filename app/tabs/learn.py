@@ -48,13 +48,14 @@ class Learn:
             self.step = gr.State(1)
             self.gamma = gr.State(None)
             self.asked = gr.State("")  # the language that a link asked for
+            self.asked_lesson = gr.State(lessons.LESSONS[0].key)  # likewise
 
     def wire(self) -> None:
         shown = [self.progress, self.lesson, self.player, self.step, self.gamma]
         here = [self.progress, self.step, self.gamma]
         self.tab.select(
             self._open,
-            [*here, self.asked],
+            [*here, self.asked, self.asked_lesson],
             [*shown, self.language, self.glossary],
             api_name="learn",
             **QUIET,
@@ -91,6 +92,7 @@ class Learn:
         step: int,
         gamma: float | None,
         asked: str,
+        asked_lesson: str,
         request: gr.Request,
     ) -> list[Any]:
         with told():
@@ -98,7 +100,7 @@ class Learn:
                 # seen before: the player still stands where it was
                 return [*[gr.skip()] * 7]
             language = asked or lessons.preferred(request.headers.get("accept-language", ""))
-            progress = replace(progress, language=language)
+            progress = replace(progress, language=language).at(asked_lesson)
             return [*self._begin(progress), language, glossary_board(language)]
 
     def _begin(self, progress: Progress) -> list[Any]:

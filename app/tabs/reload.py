@@ -15,6 +15,7 @@ import gradio as gr
 from app.link import query_of
 from app.player import packed, text_line
 from app.runs import Runs
+from app.tabs.linked import Linked
 from app.tabs.shared import QUIET, told
 from app.tabs.watch import Watch
 
@@ -36,11 +37,11 @@ class Reload:
         self.runs = runs
         self.query = text_line("", "fd-state")
 
-    def wire(self, run_id: gr.State, watch: Watch, tabs: gr.Tabs) -> None:
+    def wire(self, run_id: gr.State, watch: Watch, tabs: gr.Tabs, linked: Linked) -> None:
         names = {tab.label: tab.id for tab in tabs.children if isinstance(tab, gr.Tab)}
         keep = KEEP % json.dumps(names)
         controls = watch.settings()
-        parts = [run_id, watch.step, watch.job, *controls]
+        parts = [run_id, watch.step, watch.job, *linked.inputs, *controls]
         gr.on(
             [part.change for part in parts],
             self._query,
@@ -51,12 +52,11 @@ class Reload:
             **QUIET,
         ).success(None, self.query, None, js=keep, api_visibility="private")
         tabs.change(None, None, None, js=keep, api_visibility="private")
-        self.watch = watch
+        self.watch, self.linked = watch, linked
 
-    def _query(
-        self, run: str, step: int, job: str, prompt: str, model: str, *raw: Any
-    ) -> str:
+    def _query(self, run: str, step: int, job: str, *rest: Any) -> str:
         with told():
+            beside, (prompt, model, *raw) = self.linked.split(rest)
             link = self.watch.events.link(run, step, "watch", prompt, model, raw)
             going = job if self.runs.is_going(job) else ""
-            return packed(query_of(replace(link, job=going)))
+            return packed(query_of(replace(link, job=going, **beside)))

@@ -320,12 +320,12 @@ class Sweep:
                 int(limit or 0), sampler, int(trials or 0), int(seed or 0), quality,
                 **self.runs.models.choice(model),
             )  # fmt: skip
-            return self._begun(self.sweeps.start(sweep, model), known)
+            return self._begun(self.sweeps.start(sweep, model, visitor()), known)
 
     def _resume(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
         with told():
             self._free(number)
-            return self._begun(self.sweeps.resume(place), known)
+            return self._begun(self.sweeps.resume(place, visitor()), known)
 
     def _free(self, number: str) -> None:
         if self.sweeps.is_running(number):

@@ -14,6 +14,7 @@ from app.link import query_of
 from app.player import board_view, packed, text_line
 from app.runs import Runs
 from app.store import RunError
+from app.tabs.linked import Linked
 from app.tabs.shared import QUIET, told
 from app.tabs.watch import Watch
 from app.traces_view import traces_board
@@ -85,6 +86,7 @@ class Traces:
         watch: Watch,
         tabs: gr.Tabs,
         language: gr.Dropdown,
+        linked: Linked,
     ) -> None:
         shown = [self.chosen, self.board]
         self.tab.select(self._open, [run_id, mine], shown, api_name="traces", **QUIET)
@@ -107,12 +109,12 @@ class Traces:
             ).success(None, None, None, js=PRESS, api_visibility="private")  # fmt: skip
         self.copy.click(
             self._query,
-            [run_id, watch.step, self.opens, language, *watch.settings()],
+            [run_id, watch.step, self.opens, language, *linked.inputs, *watch.settings()],
             self.query,
             api_name="link",
             **QUIET,
         ).success(None, self.query, self.link, js=COPY, api_visibility="private")
-        self.watch = watch
+        self.watch, self.linked = watch, linked
 
     # --- what the events do
 
@@ -174,10 +176,9 @@ class Traces:
             )
         return store.file(name, f".{kind}", lambda path: writer(trace, path))
 
-    def _query(
-        self, run: str, step: int, tab: str, language: str, prompt: str, model: str, *raw: Any
-    ) -> str:
+    def _query(self, run: str, step: int, tab: str, language: str, *rest: Any) -> str:
         with told():
+            beside, (prompt, model, *raw) = self.linked.split(rest)
             link = self.watch.events.link(run, step, tab, prompt, model, raw)
             spoken = "" if language == LANGUAGES[0] else language
-            return packed(query_of(replace(link, language=spoken)))
+            return packed(query_of(replace(link, language=spoken, **beside)))

@@ -1,0 +1,60 @@
+"""What a sweep may take of a page that many share (`--locked`). Knows neither model nor page.
+
+On a page of one's own (`app/models.py::Models.is_open`) the bounds of `app/sweep_form.py` suffice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from app.sentences import counted
+from app.store import RunError
+from flash_dllm.evaluation.sweep_file import SweepFile
+
+MOST_ANSWERS = 256  # points × items
+MOST_SWEEPS = 4  # of all visitors, waiting ones included
+STAND_BACK = 2.0  # seconds; a step at least so often, whoever decodes
+LOOK = 0.01
+
+
+def check_size(sweep: SweepFile) -> None:
+    """Raise RunError if a sweep has too many answers for a page that many share."""
+    items = len(sweep.prompts) + len(sweep.tasks) * (sweep.limit or 0)
+    endless = bool(sweep.tasks) and sweep.limit is None
+    if endless or sweep.total * items > MOST_ANSWERS:
+        got = "whole tasks" if endless else (
+            f"{sweep.total * items} ({counted(sweep.total, 'point')} of {counted(items, 'item')})"
+        )
+        raise RunError(
+            f"On this page, which others use too, a sweep has at most {MOST_ANSWERS} answers "
+            f"(points × items), got {got}; leave out values or items, or run the page yourself "
+            "(python app.py)."
+        )
+
+
+def check_place(visitor: str, going: Sequence[str]) -> None:
+    """Raise RunError if a visitor can't start a sweep now; `going` are the visitors whose sweeps
+    run or wait. "" is a visitor of its own."""
+    if visitor and visitor in going:
+        raise RunError(
+            "One visitor may have one sweep going on or waiting; pause or cancel it first."
+        )
+    if len(going) >= MOST_SWEEPS:
+        raise RunError(
+            f"{MOST_SWEEPS} sweeps are running or waiting already, and more are not taken; try "
+            "again in a few minutes."
+        )
+
+
+def stand_back(
+    is_busy: Callable[[], bool], give_way: Callable[[], None], is_over: Callable[[], bool]
+) -> None:
+    """Wait between two steps of a sweep while visitors decode, `STAND_BACK` seconds at most.
+
+    give_way  lets those who wait for the device have it; is_over: the sweep was paused
+    """
+    until = time.monotonic() + STAND_BACK
+    while is_busy() and not is_over() and time.monotonic() < until:
+        give_way()
+        time.sleep(LOOK)
