@@ -20,7 +20,7 @@ function makeCharts(root, states, on) {
     for (const name of ['panel', 'ink', 'quiet', 'line', 'grid', 'axis', 'tracked', 'font']) colour[name] = get(name);
     colour.lines = ['ink', 'epsilon', 'mismatch-cell', 'gamma', 'tracked', 'quiet'].map(get);
   }
-  const axis = (more) => ({ gridcolor: colour.grid, linecolor: colour.axis, zeroline: false, fixedrange: true, automargin: false, ticks: '', tickfont: { color: colour.quiet }, ...more });
+  const axis = (more) => ({ gridcolor: colour.grid, linecolor: colour.axis, zeroline: false, fixedrange: true, automargin: false, ticklabeloverflow: 'allow', ticks: '', tickfont: { color: colour.quiet }, ...more });
   const layout = (more) => ({
     font: { family: colour.font, size: 12, color: colour.quiet }, paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
     showlegend: false, hovermode: 'closest', dragmode: false, uirevision: 'keep', bargap: 0.18, ...more });

@@ -169,6 +169,9 @@ class WatchEvents:
                 badge = packed(hint(update.header.strategy))
                 yield [live.start(), badge, gr.skip(), status, gr.skip()]
             elif update.trace is not None:
+                if update.trace.status == "stopped":
+                    # said at once: the picture takes longer to make, to send and to draw
+                    yield [*[gr.skip()] * 3, status, gr.skip()]
                 # stopped before the first step: what was shown before comes back
                 name = self.runs.store.keep(update.trace) if update.trace.steps else before
                 yield self.shown(name, update.status, f"live-{number}")
