@@ -75,6 +75,7 @@ class Update:
     header  with the first update of a run that has begun: the trace without steps
     steps   since the last update
     trace   with the last update: everything that was decoded
+    name    with the trace, if it has steps: what it is kept under
     error   with the last update of a run that failed
     text_of with the header: id → text of any token
     """
@@ -83,6 +84,7 @@ class Update:
     header: DecodeTrace | None = None
     steps: tuple[StepTrace, ...] = ()
     trace: DecodeTrace | None = None
+    name: str = ""
     error: str = ""
     text_of: Callable[[int], str] | None = None
 
@@ -343,12 +345,12 @@ class Runs:
         finally:
             decoding.close()  # type: ignore[attr-defined]  # a generator in fact
             trace = finish_trace(engine, header, steps)
-            if steps:
-                job.kept.append(self.store.keep(trace))
+            name = self.store.keep(trace) if steps else ""
+            job.kept.extend([name] if name else [])
         seconds = time.monotonic() - begin
         line = end_sentence(trace, seconds)
         self.learn(job.model, trace, seconds)
-        yield Update(line, steps=tuple(steps[sent:]), trace=trace, error=failure)
+        yield Update(line, steps=tuple(steps[sent:]), trace=trace, name=name, error=failure)
 
 
 def encode(engine: Any, prompt: str, raw: bool = False) -> list[int]:

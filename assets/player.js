@@ -329,8 +329,8 @@ function whatIf(message) {
   find('.fd-whatif button').textContent = message.badge; find('.fd-whatif span').textContent = message.explain;
   root.dataset.badge = W ? message.badge : '';
   const changed = (w) => (w ? Object.keys(w.steps).join() + w.first : '-1');
-  if (changed(before) !== changed(W) || (W && Object.keys(W.steps).length)) charts.run();
-  show(i).then(() => { root.dataset.judged = Date.now(); });
+  const isOther = changed(before) !== changed(W) || (W && Object.keys(W.steps).length > 0);
+  Promise.all([isOther && charts.run(), show(i)]).then(() => { root.dataset.judged = Date.now(); });
 }
 function setFoot() { find('.fd-foot').textContent = [line(T.summary), T.settings, T.model].filter(Boolean).join('  ·  '); }
 // steps of a run that is going on: several may have piled up on a busy machine, and are drawn once;
