@@ -19,7 +19,7 @@ from app.tabs.figure import FigureTab
 from app.tabs.learn import Learn
 from app.tabs.linked import Linked
 from app.tabs.reload import Reload
-from app.tabs.shared import QUIET, telling, told, visitor
+from app.tabs.shared import QUIET, SHORT, telling, told, visitor
 from app.tabs.sweep import Sweep
 from app.tabs.traces import Traces
 from app.tabs.verify_lab import VerifyLab
@@ -60,7 +60,7 @@ class Page:
             learn.wire()
             traces.wire(run_id, mine, self.watch, tabs, learn.language, linked)
             figure.wire(run_id)
-            run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
+            run_id.change(remembered, [mine, run_id], mine, api_name="remember", **SHORT)
             reload.wire(run_id, self.watch, tabs, linked)
             self.opened = [
                 *self.watch.filled(run_id), self.watch.step, compare.asked, compare.clock,

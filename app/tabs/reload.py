@@ -16,7 +16,7 @@ from app.link import query_of
 from app.player import packed, text_line
 from app.runs import Runs
 from app.tabs.linked import Linked
-from app.tabs.shared import QUIET, told
+from app.tabs.shared import SHORT, told
 from app.tabs.watch import Watch
 
 KEEP = """(query) => {
@@ -49,7 +49,7 @@ class Reload:
             self.query,
             trigger_mode="always_last",
             api_name="state",
-            **QUIET,
+            **SHORT,
         ).success(None, self.query, None, js=keep, api_visibility="private")
         tabs.change(None, None, None, js=keep, api_visibility="private")
         self.watch, self.linked = watch, linked
