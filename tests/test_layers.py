@@ -20,6 +20,7 @@ RULES = {
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/graphs.py": {"torch"},
+    "flash_dllm/nucleus.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/beside.py": {"torch"},
     "flash_dllm/memory.py": {"flash_dllm", "torch"},
     "flash_dllm/layerwise.py": {"flash_dllm", "kernels", "torch"},
