@@ -138,8 +138,8 @@ def test_figures_families_caches_and_strategies_keep_apart():
             "flash_dllm/strategies": {"base", "draft", "confidence"},
             "flash_dllm/caches": {"base", "interval"},
             "flash_dllm/models": {
-                "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
-                "tokenizer", "transformer",
+                "base", "checkpoint", "hub", "layout", "loading", "memory", "parallel", "presets",
+                "quantize", "tokenizer", "transformer",
             },
         }
         if room in shared:
