@@ -106,6 +106,7 @@ def decode_batch_steps(
             mass_layers=cache.mass_layers,
             by_layer=cache.by_layer,
             wants_changes=strategy.wants_changes,
+            drawing=strategy.drawing,
         )
     )
     log.info("decode %s with %s, cache %s", engine.info.name, strategy, cache)

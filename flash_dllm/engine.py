@@ -17,6 +17,7 @@ from flash_dllm.layer_plan import LayerReport
 from flash_dllm.layerwise import LayerFeatures, forward_by_layer
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.movement import Movement
+from flash_dllm.nucleus import drawn
 from flash_dllm.packing import Packed
 from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
@@ -313,6 +314,8 @@ class ModelSession:
             return False  # the noise comes from the host
         if self._request.wants_changes:
             return False  # the last pass's probabilities lie in memory of their own
+        if not self._request.drawing.is_plain:
+            return False  # sorting a vocabulary is no matter of launches
         if any(query.guidance or query.scored for _, query in queries):
             return False  # what is done with their logits depends on the question
         is_full = any(query.kind == "full" for _, query in queries)
@@ -345,7 +348,13 @@ class ModelSession:
         logits = guided(logits, asked)
         noise = self._noise_of(queries)
         changes = self._changes(logits, queries)
-        flat = choose(logits, mask_token_id, noise, alternatives, mass, model.impl, changes)
+        drawing, temperature = self._request.drawing, self._request.temperature
+        confidences = None
+        if not drawing.is_plain:
+            noise, confidences = drawn(logits, noise, temperature, drawing, mask_token_id)
+        flat = choose(
+            logits, mask_token_id, noise, alternatives, mass, model.impl, changes, confidences
+        )
         if not any(query.scored for query in asked):
             return flat
         return torch.cat([flat, scores(logits, asked, mask_token_id).to(flat.dtype)])

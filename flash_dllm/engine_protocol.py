@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from flash_dllm.drawing import Drawing
 from flash_dllm.query import Prediction, Query
 from flash_dllm.trace import ModelInfo
 
@@ -25,6 +26,7 @@ class SessionRequest:
     mass_layers   first and last layer of the attention mass, or None for all
     by_layer      whether queries come with plans (`layer_plan.py`)
     wants_changes whether draft answers say how far the token probabilities have moved
+    drawing       which tokens may be drawn, and what a confidence is
     """
 
     sequences: int
@@ -35,6 +37,7 @@ class SessionRequest:
     mass_layers: tuple[int, int] | None = None
     by_layer: bool = False
     wants_changes: bool = False
+    drawing: Drawing = Drawing()
 
 
 class Session(Protocol):

@@ -1,6 +1,8 @@
-"""Whether something fits into a GPU's memory, said before it is tried."""
+"""How much memory is free, and whether something fits into a GPU's, said before it is tried."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import torch
 
@@ -42,11 +44,28 @@ free some
     )
 
 
+def free_bytes(device: torch.device) -> int | None:
+    """Memory of a device that could be used, or None where the system doesn't tell."""
+    if device.type == "cuda":
+        # what torch holds but no tensor uses is free for us
+        idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + idle
+    if device.type == "mps":
+        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
 def check_gpu(what: str, parts: dict[str, int], device: torch.device, advice: str) -> None:
     """`check_fits` for a CUDA device; other devices are not asked."""
     if device.type != "cuda":
         return
-    free, total = torch.cuda.mem_get_info(device)
-    # what torch holds but no tensor uses is free for us
-    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    check_fits(what, parts, free, total, advice)
+    free = free_bytes(device)
+    assert free is not None, "a GPU tells"
+    check_fits(what, parts, free, torch.cuda.mem_get_info(device)[1], advice)

@@ -57,18 +57,20 @@ def choose(
     mass: Tensor | None,
     impl: str,
     changes: Tensor | None = None,
+    confidences: Tensor | None = None,
 ) -> Tensor:
     """Everything the host wants of a pass in one flat tensor, still on the device.
 
-    logits [P, V]; noise [P, V] or None; mass [B, K] or None; changes [P] or None. Returns tokens
+    logits [P, V]; noise [P, V] or None; mass [B, K] or None; changes [P] or None; confidences [P]
+    in place of the chosen tokens' probabilities, or None. Returns tokens
     [P], confidences [P], alternative tokens and probabilities [P, A] each, mass [B, K], changes
     [P], end to end in fp32 (fp64 if the model is): ids are exact there, no vocabulary has 2^24
     tokens.
     """
-    parts = [
-        part.flatten()
-        for part in ops.confidence(logits, mask_token_id, noise, alternatives, impl)
-    ]
+    tokens, chosen, *others = ops.confidence(logits, mask_token_id, noise, alternatives, impl)
+    if confidences is not None:
+        chosen = confidences
+    parts = [part.flatten() for part in (tokens, chosen, *others)]
     if mass is not None:
         parts.append(mass.flatten())
     if changes is not None:

@@ -1,7 +1,15 @@
 """Hub names, through huggingface_hub's own client against a hub on this machine."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from app.presets import EMBEDDED, TOY
+from app.runs import Runs
+from app.store import RunError
 from flash_dllm.models import hub, load_model, locate
 from flash_dllm.models.hub import is_hub_name
 from tests.hub_server import running
@@ -123,3 +131,97 @@ def test_a_download_that_breaks_off_for_good_is_one_sentence(server, monkeypatch
     with pytest.raises(ConnectionError, match=says) as caught:
         load()
     assert "\n" not in str(caught.value)
+
+
+COMMAND = ["-m", "flash_dllm", "hello", "--model", "owner/open", "--length", "8", "--block", "8",
+           "--window", "8", "--strategy", "greedy"]  # fmt: skip
+
+
+def test_the_command_line_shows_progress_and_then_answers_offline(tmp_path):
+    """The library's own variables, in a process of its own: nothing is patched."""
+    folder = write_layout(tmp_path / "served", "dream")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
+    environment |= {"HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+
+    def run(*more):
+        return subprocess.run(
+            [sys.executable, *COMMAND, *more], env=environment, capture_output=True, text=True,
+            cwd=Path(__file__).parents[1], timeout=300,
+        )  # fmt: skip
+
+    with running(folder) as server:
+        environment["HF_ENDPOINT"] = server.address
+        first = run()
+        asked = len(server.log)
+        # the server would still answer; nobody asks it
+        second = run("--offline")
+        assert len(server.log) == asked
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert first.stdout.splitlines()[0] == second.stdout.splitlines()[0]
+    shown = first.stderr
+    # small files and the estimate, then the weights, each with how far they are
+    places = [
+        shown.index(words)
+        for words in ("Fetching 4 files: 100%", "about 2.3 MB in float32", "fetching the weights",
+                      "Fetching 5 files: 100%", "owner/open is loaded")
+    ]  # fmt: skip
+    assert places == sorted(places)
+
+
+@pytest.fixture
+def models(server, small_folder):
+    """The models of a page."""
+    return Runs(folder=str(small_folder), device="cpu").models
+
+
+def test_the_pages_picker_downloads_says_every_stage_and_loads_again_after_unloading(
+    server, models
+):
+    name = models.add("owner/open", "float32")
+    assert models.facts(name).line == "owner/open, float32: not loaded; Run or Load loads it."
+    said = []
+    models.engine(name, said.append)
+    assert said[0] == "asking the hub for owner/open"
+    assert said[2] == "fetching the weights of owner/open"
+    assert said[3] == "owner/open is loaded on cpu in float32, computed by torch"
+    assert models.facts(name).line.startswith("owner/open is loaded: 0.59 million parameters")
+    assert "dream-chat" in models.presets(name)
+    assert "is unloaded" in models.unload(name)
+    # its files are here: nothing of the weights is sent again
+    seen = len(server.log)
+    stages = list(models.stages(name))
+    assert stages and name in models.engines
+    again = [size for method, path, size in server.log[seen:]
+             if method == "GET" and path.endswith("model.safetensors")]  # fmt: skip
+    # what is read of the file is its head, for the estimate
+    assert all(size is not None and not size.endswith("-") for size in again)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("owner/gated", "licence gate: accept it on .*hf auth login"),
+        ("owner/none", "no model owner/none, or it is private"),
+    ],
+)
+def test_the_pages_picker_tells_a_refusal_and_forgets_the_name(models, name, says):
+    models.add(name)
+    with pytest.raises(RunError, match=f"^The model could not be loaded: .*{says}") as caught:
+        list(models.stages(name))
+    assert "\n" not in str(caught.value)
+    models.forget(name)
+    assert models.names() == [EMBEDDED, TOY]
+
+
+def test_the_pages_picker_goes_on_with_a_download_that_broke_off(server, models, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1 << 18)
+    server.breaks = 1
+    name = models.add("owner/open", "float32")
+    try:
+        models.engine(name)
+    except RunError as error:
+        # versions of the client differ in whether they go on by themselves
+        assert "it resumes where it stopped" in str(error)
+        models.engine(name)
+    assert any(r for _, path, r in server.log if path.endswith("model.safetensors") and r)
+    assert name in models.engines

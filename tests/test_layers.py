@@ -20,6 +20,7 @@ RULES = {
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/graphs.py": {"torch"},
+    "flash_dllm/nucleus.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/beside.py": {"torch"},
     "flash_dllm/memory.py": {"flash_dllm", "torch"},
     "flash_dllm/layerwise.py": {"flash_dllm", "kernels", "torch"},
@@ -137,8 +138,8 @@ def test_figures_families_caches_and_strategies_keep_apart():
             "flash_dllm/strategies": {"base", "draft", "confidence"},
             "flash_dllm/caches": {"base", "interval"},
             "flash_dllm/models": {
-                "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
-                "tokenizer", "transformer",
+                "base", "checkpoint", "hub", "layout", "loading", "memory", "parallel", "presets",
+                "quantize", "tokenizer", "transformer",
             },
         }
         if room in shared:

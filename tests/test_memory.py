@@ -8,7 +8,7 @@ from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.models import EMBEDDED, load_model
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.checkpoint import TensorReader
-from flash_dllm.models.memory import estimate
+from flash_dllm.models.memory import Need, check_room, estimate
 
 LLADA = ModelSpec(
     d_model=4096, n_layers=32, n_heads=32, n_kv_heads=32, head_dim=128, ffn_size=12288,
@@ -41,6 +41,29 @@ def test_the_error_lists_the_parts():
 
 def test_what_fits_exactly_is_allowed():
     memory.check_fits("loading", {"weights": 10}, free=10, total=20, advice="")
+
+
+def test_free_memory_is_known_here():
+    free = memory.free_bytes(torch.device("cpu"))
+    assert free is None or 10**8 < free < 10**13
+
+
+def test_what_torch_holds_and_no_tensor_uses_counts_as_free_for_weights_and_for_sessions(
+    monkeypatch,
+):
+    gpu = torch.device("cuda", 0)
+    # 10 of 80 GB are free; torch holds 30, of which tensors use 24
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (10 * 10**9, 80 * 10**9))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 30 * 10**9)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 24 * 10**9)
+    assert memory.free_bytes(gpu) == 16 * 10**9
+    memory.check_gpu("a session", {"cache": 16 * 10**9}, gpu, "")
+    with pytest.raises(RuntimeError, match=r"but 16\.0 of the GPU's 80\.0 GB are free; less$"):
+        memory.check_gpu("a session", {"cache": 16 * 10**9 + 1}, gpu, "less")
+    # 7.9 billion parameters in two bytes, and 10 of a cache's numbers a position
+    check_room("m", Need(7_900_000_000, 0, 10), "bfloat16", "none", gpu)
+    with pytest.raises(RuntimeError, match="but 16.0 GB are free on cuda"):
+        check_room("m", Need(8_000_000_000, 0, 10), "bfloat16", "none", gpu)
 
 
 def test_the_embedded_models_numbers_are_counted_from_the_heads_of_its_files():

@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from flash_dllm.files import read_json
@@ -19,18 +20,15 @@ from flash_dllm.models.presets import PRESETS, ModelPreset, preset_of, presets_f
 if TYPE_CHECKING:
     from flash_dllm.engine import ModelEngine
     from flash_dllm.guide import GuideModel
-    from flash_dllm.models.base import ModelSpec
     from flash_dllm.models.parallel import Ranks
-    from flash_dllm.models.tokenizer import Tokenizer
-    from flash_dllm.models.transformer import ModelWeights
 
 log = logging.getLogger(__name__)
 
 EMBEDDED = Path(__file__).resolve().parents[2] / "assets" / "tiny"
 EMBEDDED_GUIDE = EMBEDDED.parent / "guide"
 _NOT_FAMILIES = {
-    "base", "checkpoint", "hub", "layout", "memory", "parallel", "presets", "quantize",
-    "tokenizer", "transformer",
+    "base", "checkpoint", "hub", "layout", "loading", "memory", "parallel", "presets",
+    "quantize", "tokenizer", "transformer",
 }  # fmt: skip
 # causal models that can guide, but not decode
 _GUIDES = {"llama", "qwen2", "qwen3"}
@@ -84,9 +82,12 @@ def load_model(
     ConnectionError in one sentence: missing or damaged files, unsupported model_type or values,
     no room, an implementation or device that this machine lacks, no network, a licence gate.
     """
-    engine = _load(
-        folder, impl, device, dtype, graphs, quantize, overrides, revision, offline, say, ranks
+    from flash_dllm.models.loading import LoadOptions, load
+
+    options = LoadOptions(
+        impl, device, dtype, graphs, quantize, overrides or {}, revision, offline, say, ranks
     )
+    engine = load(folder, options)
 
     def find() -> GuideModel:
         place = str(engine.model.device)
@@ -110,14 +111,16 @@ def load_guide(
     Raises ValueError also where the two don't share their tokens.
     """
     from flash_dllm.guide import GuideModel
+    from flash_dllm.models.loading import LoadOptions, load
 
     path = EMBEDDED_GUIDE if folder is None else folder
     info = engine.info
+    options = LoadOptions(
+        impl, device, dtype, graphs=False, offline=offline, say=say,
+        overrides={"mask_token_id": info.mask_token_id},
+    )  # fmt: skip
     try:
-        causal = _load(
-            path, impl, device, dtype, graphs=False, offline=offline, say=say, is_guide=True,
-            overrides={"mask_token_id": info.mask_token_id},
-        )  # fmt: skip
+        causal = load(path, options, is_guide=True)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"the guide could not be loaded: {error}") from None
     own, other = (getattr(found.codec, "vocabulary", None) for found in (engine, causal))
@@ -127,104 +130,6 @@ def load_guide(
             "same vocabulary as guide, or choose a strategy without one"
         )
     return GuideModel(causal, info.vocab_size, info.mask_token_id)
-
-
-def _load(
-    folder: str | Path | None = None,
-    impl: str = "auto",
-    device: str = "auto",
-    dtype: str = "auto",
-    graphs: bool = True,
-    quantize: str = "none",
-    overrides: Mapping[str, Any] | None = None,
-    revision: str | None = None,
-    offline: bool = False,
-    say: Callable[[str], None] | None = None,
-    ranks: Ranks | None = None,
-    is_guide: bool = False,
-) -> ModelEngine:
-    """`load_model` without a guide, or a guide itself."""
-    import torch
-
-    from flash_dllm.engine import ModelEngine
-    from flash_dllm.models.checkpoint import TensorReader, fingerprint
-    from flash_dllm.models.memory import check_room, estimate
-    from flash_dllm.models.quantize import quantizer
-    from flash_dllm.models.tokenizer import Tokenizer
-    from flash_dllm.models.transformer import Transformer
-    from flash_dllm.trace import ModelInfo
-    from kernels.ops import resolve_impl
-
-    say = say or log.info
-    place = _device(device) if ranks is None else ranks.device
-    resolved = resolve_impl(impl, place.type)
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
-    if dtype == "auto":
-        dtype = "bfloat16" if place.type == "cuda" else "float32"
-    shrink = quantizer(quantize, place, getattr(torch, dtype))
-    path = locate(folder, revision, offline, say)
-    is_remote = folder is not None and not Path(folder).is_dir()
-    name = str(folder) if is_remote else path.resolve().name
-
-    config = read_json(path / "config.json") | dict(overrides or {})
-    family = _family(config, path, is_guide)
-    tokenizer = Tokenizer(path, getattr(family, "TEMPLATE_OPTIONS", None))
-    if config.get("mask_token_id") is None:
-        config["mask_token_id"] = _mask_token_id(path, tokenizer)
-    spec = family.read_spec(config, _end_ids(config, tokenizer))
-    _check_vocabulary(spec, tokenizer)
-    devices = 1 if ranks is None else ranks.size
-    label = name if devices == 1 else f"{name}, each of {devices} devices"
-    local = spec if ranks is None else ranks.local(spec)
-    if devices > 1 and config.get("num_experts"):
-        raise ValueError(f"{name} has experts, which tensor_parallel can't share; leave it out")
-
-    shapes = None
-    if is_remote and not offline:
-        from flash_dllm.models import hub
-
-        if (shapes := hub.remote_shapes(name, revision)) is not None:
-            # the weights are many gigabytes: say so, and whether they would fit, before they come
-            need = estimate(shapes, spec, devices)
-            say(need.sentence(label, getattr(torch, dtype), quantize))
-            check_room(name, need, dtype, quantize, place)
-    if is_remote:
-        from flash_dllm.models import hub
-
-        say(f"fetching the weights of {name}")
-        path = hub.fetch(name, revision, offline, has_weights=True)
-    tensors = TensorReader(path, getattr(torch, dtype), place, shrink)
-    if ranks is not None and devices > 1:
-        tensors = TensorReader(path, getattr(torch, dtype), place, shrink, ranks.shard)
-    if shapes is None:
-        need = estimate(tensors.shapes(), spec, devices)
-        say(need.sentence(label, getattr(torch, dtype), quantize))
-        check_room(name, need, dtype, quantize, place)
-    weights = family.read_weights(spec, config, tensors)
-    if resolved == "triton" and (reason := _why_no_kernels(spec, weights, quantize)):
-        if impl == "triton":
-            raise RuntimeError(f"impl='triton' can't compute {name}: {reason}; use impl='torch'")
-        resolved = "torch"
-    model = Transformer(local, weights, resolved, ranks)
-    info = ModelInfo(
-        name=name,
-        vocab_size=spec.vocab_size,
-        n_layers=spec.n_layers,
-        mask_token_id=spec.mask_token_id,
-        eos_token_ids=spec.eos_token_ids,
-        fingerprint=fingerprint(path),
-        impl=resolved,
-        device=place.type if devices == 1 else f"{devices} x {place.type}",
-        dtype=dtype if quantize == "none" else f"{dtype}, {quantize} weights",
-        shift=spec.shift,
-        causal_block=spec.causal_block,
-    )
-    say(f"{name} is loaded on {place} in {info.dtype}, computed by {resolved}")
-    # routing to experts reads counts on the host, and layers of 8-bit weights are torchao's
-    can_record = not config.get("num_experts") and quantize not in ("int8", "fp8")
-    has_graphs = graphs and place.type == "cuda" and can_record
-    return ModelEngine(model, info, tokenizer, load_preset(path), has_graphs)
 
 
 def locate(
@@ -301,64 +206,14 @@ def load_preset(folder: Path | None = None, name: str | None = None) -> dict:
     return preset
 
 
-def _end_ids(config: dict, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """The end tokens that config.json and the tokenizer name."""
-    return tuple(dict.fromkeys([*_config_end_ids(config), *tokenizer.end_token_ids]))
-
-
-def _check_vocabulary(spec: ModelSpec, tokenizer: Tokenizer) -> None:
-    """Raise ValueError where model and tokenizer can't belong together."""
-    for token in spec.eos_token_ids:
-        if not 0 <= token < spec.vocab_size or token == spec.mask_token_id:
-            raise ValueError(f"config.json: {token} can't be an end token; correct eos_token_id")
-    if tokenizer.size > spec.vocab_size:
-        raise ValueError(
-            f"the tokenizer has {tokenizer.size} tokens, but the model's vocabulary only "
-            f"{spec.vocab_size}; these files don't belong together"
-        )
-
-
-def _config_end_ids(config: dict) -> list[int]:
-    value = config.get("eos_token_id")
-    ids = value if isinstance(value, list) else [] if value is None else [value]
-    if not all(isinstance(token, int) and not isinstance(token, bool) for token in ids):
-        raise ValueError(f"config.json: eos_token_id must hold whole numbers, got {value!r}")
-    return ids
-
-
-def _why_no_kernels(spec: ModelSpec, weights: ModelWeights, quantize: str) -> str | None:
-    """What of a model the Triton kernels don't compute, or None."""
-    if quantize in ("int8", "fp8"):
-        return "they don't read weights of torchao"
-    if spec.rotary_dim not in (None, spec.head_dim):
-        return "they turn whole heads, and its RoPE only a part"
-    norms = weights.blocks[0].head_norms
-    if norms is not None and len(norms.q) != spec.head_dim:
-        return "they norm every head by itself, and it all heads together"
-    return None
-
-
-def _mask_token_id(path: Path, tokenizer: Tokenizer) -> int:
-    """Where config.json does not name it: generation_config.json, then the tokenizer."""
-    extra = path / "generation_config.json"
-    named = read_json(extra).get("mask_token_id") if extra.is_file() else None
-    if named is None:
-        named = tokenizer.mask_token_id
-    if named is None:
-        raise ValueError(
-            f"neither config.json nor the tokenizer in {path} names the mask token; add "
-            "'mask_token_id' to config.json or give it as an override"
-        )
-    return named
-
-
 def _family_name(config: dict) -> str:
     """The file name that belongs to a config's model_type."""
     name = str(config.get("model_type", "")).lower().replace("-", "_")
     return _ALIASES.get(name, name)
 
 
-def _family(config: dict, path: Path, is_guide: bool):
+def family_of(config: dict, path: Path, is_guide: bool) -> ModuleType:
+    """The file of a config's model_type. Raises ValueError naming what is supported."""
     name, known = _family_name(config), guide_families() if is_guide else families()
     if is_guide and name not in known:
         raise ValueError(
@@ -376,23 +231,3 @@ def _family(config: dict, path: Path, is_guide: bool):
             f"are {', '.join(known)}"
         )
     return importlib.import_module(f"{__name__}.{name}")
-
-
-def _device(name: str):
-    import torch
-
-    if name == "auto":
-        if torch.cuda.is_available():
-            return torch.device("cuda")
-        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device must be auto, cpu, cuda or mps, got {name!r}") from None
-    if device.type not in ("cpu", "cuda", "mps"):
-        raise ValueError(f"device must be auto, cpu, cuda or mps, got {name!r}")
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise RuntimeError("device='cuda' needs a CUDA GPU; use device='cpu' on this machine")
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise RuntimeError("device='mps' needs Apple's Metal; use device='cpu' on this machine")
-    return device

@@ -6,12 +6,11 @@ import gc
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from flash_dllm.memory import slot_bytes
+from flash_dllm.memory import free_bytes, slot_bytes
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.quantize import BYTES, is_quantized
 
@@ -79,22 +78,6 @@ def check_room(name: str, need: Need, dtype: str, quantize: str, device: torch.d
         f"{name} needs about {size(wanted)}, but {size(free)} are free on "
         f"{device.type}; {advice}"
     )
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Free memory of the device, or None where the system doesn't tell."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type == "mps":
-        return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
 
 
 def held(engine: Any) -> int:

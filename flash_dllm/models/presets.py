@@ -87,12 +87,14 @@ PRESETS: dict[str, dict[str, ModelPreset]] = {
         "flash": _flash("flash", **_DIALOGUE),
         "dream-chat": ModelPreset(
             {
-                "strategy": {"name": "greedy"},
+                "strategy": {"name": "llada", "measure": "entropy", "top_p": 0.95},
                 "cache": {"name": "none"},
                 "config": {"gen_length": 512, "window_size": 512, "temperature": 0.2},
             },
             "Dream README: diffusion_generate, 512 steps, temperature .2, top_p .95, entropy",
-            "ranks by confidence instead of entropy; no top_p",
+            "a token in every step, where the source's rounding leaves out the first one and "
+            "catches up; noise is drawn once a position; of equal entropies (a nucleus of one "
+            "token has none) the leftmost comes first",
         ),
     },
     "lladamoe": {

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig
+from flash_dllm.drawing import Drawing
 from flash_dllm.query import DraftAsk, GuideAsk, Prediction, VerifyAsk
 from flash_dllm.trace import Branch, ModelInfo, Proposal, Recheck, StopReason
 
@@ -127,6 +128,11 @@ class DecodingStrategy(ABC):
     def needs(self) -> frozenset[str]:
         """What it asks of a cache beyond drafts and verify passes (`CachePolicy.takes`)."""
         return frozenset({"revocation"}) if self.can_revoke else frozenset()
+
+    @property
+    def drawing(self) -> Drawing:
+        """Which tokens may be drawn for it, and what it ranks positions by."""
+        return Drawing()
 
     def max_views(self, config: DecodeConfig) -> int:
         """Scratch slots that a pass may need, those of branches aside."""

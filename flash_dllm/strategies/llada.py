@@ -10,6 +10,7 @@ from typing import ClassVar
 from flash_dllm.acceptance import by_confidence, quota
 from flash_dllm.canvas import Canvas
 from flash_dllm.config import DecodeConfig, check_ranges
+from flash_dllm.drawing import MEASURES, Drawing
 from flash_dllm.query import BranchAsk, DraftAsk, Prediction
 from flash_dllm.strategies.base import Ask, Decision, DecodingStrategy, StepState
 from flash_dllm.strategies.draft import draft_of
@@ -39,6 +40,9 @@ class Llada(DecodingStrategy):
 
     With `cfg_scale` s every pass reads the text twice, the second time with all tokens of the
     prompt masked, and answers u + (s + 1)(c − u) from the two logits. It needs cache `none`.
+
+    With `measure="entropy"`, `top_p` and `top_k` it ranks and draws like Dream's
+    `diffusion_generate`: confidences are then e^−H (`drawing.py`).
     """
 
     name: ClassVar[str] = "llada"
@@ -65,8 +69,32 @@ class Llada(DecodingStrategy):
                   "help": "classifier-free guidance by a text whose prompt is masked; 0 is none"},
     )
 
+    measure: str = field(
+        default="probability",
+        metadata={"choices": MEASURES, "may_lack": True,
+                  "help": "what the surest is ranked by: the token's probability, or the entropy "
+                  "of what it is drawn from (Dream)"},
+    )
+
+    top_p: float = field(
+        default=1.0,
+        metadata={"symbol": "", "low": 0.0, "high": 1.0, "may_lack": True,
+                  "help": "draw among the likeliest tokens that hold this much together"},
+    )
+
+    top_k: int | None = field(
+        default=None,
+        metadata={"symbol": "", "low": 1, "high": 1 << 20, "may_lack": True,
+                  "help": "draw among so many likeliest tokens; none means all"},
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
+        if self.measure == "entropy" and self.remasking == "random":
+            raise ValueError(
+                "measure='entropy' ranks the positions and remasking='random' draws their order; "
+                "leave one of them out"
+            )
         if self.ask == "next" and self.remasking != "random":
             raise ValueError(
                 "ask='next' needs remasking='random': only a random order is known beforehand"
@@ -79,6 +107,10 @@ class Llada(DecodingStrategy):
                 f"steps must be a multiple of the {blocks} blocks and at most gen_length "
                 f"({config.gen_length}), got {self.steps}"
             )
+
+    @property
+    def drawing(self) -> Drawing:
+        return Drawing(self.measure, self.top_p, self.top_k)
 
     @property
     def needs(self) -> frozenset[str]:
