@@ -33,7 +33,7 @@ class StepState:
         cls, strategy: DecodingStrategy, canvas: Canvas, index: int, carry: object = None
     ) -> StepState:
         """The state that this strategy decides step `index` from."""
-        window = strategy.window(canvas)
+        window = strategy.window(canvas, carry)
         asked = set(window)
         decidable = tuple(position for position in canvas.decidable() if position in asked)
         return cls(canvas, index, window, decidable, carry)
@@ -103,9 +103,12 @@ class DecodingStrategy(ABC):
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         """One decision: `prediction = yield ask` asks the model; the return value decides."""
 
-    def window(self, canvas: Canvas) -> tuple[int, ...]:
-        """The undecided positions that a step asks about, left to right. Most ask about the
-        canvas's window; what it may not commit there, it may commit nowhere."""
+    def window(self, canvas: Canvas, carry: object) -> tuple[int, ...]:
+        """The undecided positions that a step asks about, left to right, never none. Most ask
+        about the canvas's window; what it may not commit there, it may commit nowhere.
+
+        carry  what the last step left (`StepState.carry`)
+        """
         return canvas.window()
 
     def check(self, config: DecodeConfig) -> None:
