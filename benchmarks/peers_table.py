@@ -135,9 +135,14 @@ def tables(measurings: Sequence[Measuring]) -> list[tuple[Section, str]]:
         facts = dict(zip(FACTS, measuring.facts, strict=True))
         tasks = dict.fromkeys(line.task for line in measuring.found if line.task != ALL)
         section = section_of(measuring.found, list(tasks), int(facts["batch"]), {})
-        title = "Every decoder"
+        title, text = "Every decoder", section.text
         if number:
-            title = f"Measured apart, on another machine: {facts['device']}, {facts['dtype']}"
+            title = f"Measured apart: {facts['device']}, {facts['dtype']}"
+            text = (
+                f"Another device and another data type: the first {measuring.found[0].items} "
+                "items of each task, and each decoder beside the reference of this table, not of "
+                f"the one above. {text}"
+            )
         triton = f", triton {facts['triton']}" if facts["triton"] else ""
         commit = f", commit {facts['commit']}" if facts["commit"] else ""
         words = (
@@ -145,7 +150,6 @@ def tables(measurings: Sequence[Measuring]) -> list[tuple[Section, str]]:
             f"{facts['dtype']}, implementation {facts['impl']}; torch {facts['torch']}{triton}"
             f"{commit}. What is not named comes from the model's preset."
         )
-        text = section.text
         if number == 0 and missing:
             names = (every[name] for name in every if name in missing)
             text += f" {not_measured(dict.fromkeys(names, 'no run holds it'))}"

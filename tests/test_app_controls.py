@@ -26,7 +26,7 @@ VALUES = {
 
 def test_every_knob_appears_once_with_its_owners():
     found = controls()
-    assert found["epsilon"].owners == ("flash_verify", "confidence", "chain")
+    assert found["epsilon"].owners == ("flash_verify", "confidence", "chain", "patient")
     assert found["track_size"].owners == ("flash",)
     assert found["gen_length"].owners == ("config",)
     owners = {owner for control in found.values() for owner in control.owners}

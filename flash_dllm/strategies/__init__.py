@@ -10,6 +10,7 @@ from flash_dllm.strategies.freedave import FreeDave
 from flash_dllm.strategies.greedy import Greedy
 from flash_dllm.strategies.guided import Guided
 from flash_dllm.strategies.llada import Llada
+from flash_dllm.strategies.patient import Patient
 from flash_dllm.strategies.prophet import Prophet
 from flash_dllm.strategies.wino import Wino
 
@@ -17,6 +18,6 @@ STRATEGIES: dict[str, type[DecodingStrategy]] = {
     kind.name: kind
     for kind in (
         FlashVerify, Confidence, Greedy, Factor, Llada, Prophet, Adaptive, FreeDave, Wino, Guided,
-        Chain,
+        Chain, Patient,
     )  # fmt: skip
 }

@@ -77,7 +77,7 @@ class Adaptive(DecodingStrategy):
         """τ, or what it is by position where that differs from the start."""
         return self.threshold if self.scope == "mean" else {}
 
-    def window(self, canvas: Canvas) -> tuple[int, ...]:
+    def window(self, canvas: Canvas, carry: object) -> tuple[int, ...]:
         return tuple(position for position in canvas.undecided() if position < canvas.horizon)
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:

@@ -34,7 +34,7 @@ class StepState:
         cls, strategy: DecodingStrategy, canvas: Canvas, index: int, carry: object = None
     ) -> StepState:
         """The state that this strategy decides step `index` from."""
-        window, decidable = strategy.window(canvas), canvas.decidable()
+        window, decidable = strategy.window(canvas, carry), canvas.decidable()
         if window is not canvas.window():  # whose part they are
             asked = set(window)
             decidable = tuple(position for position in decidable if position in asked)
@@ -105,9 +105,12 @@ class DecodingStrategy(ABC):
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
         """One decision: `prediction = yield ask` asks the model; the return value decides."""
 
-    def window(self, canvas: Canvas) -> tuple[int, ...]:
-        """The undecided positions that a step asks about, left to right. Most ask about the
-        canvas's window; what it may not commit there, it may commit nowhere."""
+    def window(self, canvas: Canvas, carry: object) -> tuple[int, ...]:
+        """The undecided positions that a step asks about, left to right, never none. Most ask
+        about the canvas's window; what it may not commit there, it may commit nowhere.
+
+        carry  what the last step left (`StepState.carry`)
+        """
         return canvas.window()
 
     def check(self, config: DecodeConfig) -> None:

@@ -80,7 +80,7 @@ class FreeDave(DecodingStrategy):
     def max_branches(self) -> int:
         return self.draft_steps - 1
 
-    def window(self, canvas: Canvas) -> tuple[int, ...]:
+    def window(self, canvas: Canvas, carry: object) -> tuple[int, ...]:
         """All masks of the block: the states ahead commit anywhere in it."""
         first, end = canvas.block
         return tuple(position for position in canvas.undecided() if first <= position < end)

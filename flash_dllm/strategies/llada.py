@@ -120,7 +120,7 @@ class Llada(DecodingStrategy):
     def max_branches(self) -> int:
         return 1 if self.cfg_scale else 0
 
-    def window(self, canvas: Canvas) -> tuple[int, ...]:
+    def window(self, canvas: Canvas, carry: object) -> tuple[int, ...]:
         if self.ask == "window":
             return canvas.window()
         eligible = canvas.decidable()

@@ -74,7 +74,7 @@ class Prophet(DecodingStrategy):
                 f"{self.answer_start}"
             )
 
-    def window(self, canvas: Canvas) -> tuple[int, ...]:
+    def window(self, canvas: Canvas, carry: object) -> tuple[int, ...]:
         return tuple(position for position in canvas.undecided() if position < canvas.horizon)
 
     def step(self, state: StepState) -> Generator[Ask, Prediction, Decision]:
