@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -20,7 +19,7 @@ from flash_dllm.evaluation.report.parts import sections
 from flash_dllm.evaluation.report.records import load_records
 from flash_dllm.evaluation.report.section import Scope
 from flash_dllm.evaluation.report.timing_parts import Deadline, begun, time_part
-from tests.report_lab import PLACE
+from tests.report_lab import PLACE, run_of
 
 
 def test_a_cell_is_measured_once_and_its_folder_is_used_again(small_folder, tmp_path):
@@ -186,30 +185,32 @@ def quick(monkeypatch):
     """One warm-up and two short rounds, however busy the machine is."""
     for module in (timing, part_times, measuring):
         monkeypatch.setattr(module, "ROUNDS", 2)
-    monkeypatch.setattr(timing, "WARM_UPS", (1, 1))
+    monkeypatch.setattr(timing, "MOST_WARM_UPS", 1)
     monkeypatch.setattr(timing, "SAMPLE_SECONDS", 0.0)
     monkeypatch.setattr(timing, "STEADY", 1e9)
 
 
 def command(small_folder, tmp_path, *more: str) -> list[str]:
     arguments = ["--model", str(small_folder), "--output", str(tmp_path), "--limit", "2"]
-    arguments += ["--tasks", "word", "--batch", "2", "--device", "cpu", "--dtype", "float32"]
+    arguments += ["--tasks", "word", "--batch", "1", "--batches", "1"]
+    arguments += ["--device", "cpu", "--dtype", "float32"]
     return [*arguments, *more]
 
 
 def test_the_command_writes_both_pages(small_folder, tmp_path, monkeypatch, quick):
-    monkeypatch.setattr(figure7, "WINDOWS", (4, 8))
+    monkeypatch.setattr(figure7, "WINDOWS", (8,))
     monkeypatch.setattr(bench, "TRACED", 1)
     for part in (figure7, table6):
         monkeypatch.setattr(part, "LENGTHS", (8, 16))
-    parts = ("--parts", "figure7", "figure1", "table6", "--batches", "1", "2", "--timed-items", "1")
+    parts = ("--parts", "figure7", "figure1", "table6", "--timed-items", "1", "--workers", "2")
     assert report.main(command(small_folder, tmp_path, *parts)) == 0
     text = (tmp_path / "report.md").read_text()
     assert "## Figure 7: window" in text and "## Table 6: batch sizes" in text
     assert "old" in text.split("## Which of the paper's claims hold here")[1]
+    assert "Speeds: 2 rounds over the 3 decoders, 1 items" in text
     assert (tmp_path / "report.html").stat().st_size > 1_000_000
     details = [json.loads(p.read_text()) for p in (tmp_path / "runs").glob("*/details.json")]
-    assert {d["batch_size"] for d in details} == {1, 2}
+    assert [d["batch_size"] for d in details] == [1] * 5
     # the pages come from the records alone
     (tmp_path / "report.md").unlink()
     assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
@@ -217,36 +218,39 @@ def test_the_command_writes_both_pages(small_folder, tmp_path, monkeypatch, quic
 
 
 @pytest.fixture
-def small_report(small_folder, tmp_path, monkeypatch, quick):
+def measured(monkeypatch):
+    """The cells that were measured; nothing is decoded."""
+    found = []
+
+    def measure(bench, cell):
+        found.append(cell)
+        run = run_of(0.5, None, cell.batch)
+        return replace(run, details={**run.details, "places": [place("cpu")]})
+
+    monkeypatch.setattr(Bench, "measure", measure)
+    monkeypatch.setattr(Bench, "decode", lambda bench, cell, count: lambda: sum(range(200)))
+    return found
+
+
+@pytest.fixture
+def small_report(small_folder, tmp_path, monkeypatch, quick, measured):
     """Arguments of a report of four runs."""
     monkeypatch.setattr(figure7, "WINDOWS", (4, 8))
-    monkeypatch.setattr(figure7, "LENGTHS", (8, 16))
     return command(small_folder, tmp_path, "--parts", "figure7", "--timed-items", "1",
                    "--measure-only")  # fmt: skip
 
 
-def counted_measures(monkeypatch):
-    measured, real = [], Bench.measure
-
-    def counting(bench, cell):
-        measured.append(cell)
-        return real(bench, cell)
-
-    monkeypatch.setattr(Bench, "measure", counting)
-    return measured
-
-
-def test_the_records_alone_are_enough_to_go_on_with(small_report, tmp_path, monkeypatch, caplog):
+def test_the_records_alone_are_enough_to_go_on_with(
+    small_report, measured, tmp_path, monkeypatch, caplog
+):
     def stopped(*arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(measuring, "time_part", stopped)
-        assert report.main([*small_report, "--workers", "2"]) == 130
-    assert not (tmp_path / "report.md").exists()
-    shutil.rmtree(tmp_path / "runs")
-    measured = counted_measures(monkeypatch)
-    assert report.main(small_report) == 0 and measured == []
+        assert report.main(small_report) == 130
+    assert len(measured) == 4 and not (tmp_path / "report.md").exists()
+    assert report.main(small_report) == 0 and len(measured) == 4
     found = load_records(tmp_path / "measured.json")
     times = found.times["figure7"]
     assert len(times.cells) == 4 and times.is_done and times.items == 1
@@ -258,22 +262,20 @@ def test_the_records_alone_are_enough_to_go_on_with(small_report, tmp_path, monk
     content["facts"]["commit"] = "0ld"
     content["times"]["figure7"]["place"]["commit"] = "0ld"
     (tmp_path / "measured.json").write_text(json.dumps(content))
-    assert report.main(small_report) == 0 and measured == []
+    assert report.main(small_report) == 0 and len(measured) == 4
     assert "its runs were measured at commit 0ld and stand beside" in caplog.text
     assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
     text = (tmp_path / "report.md").read_text()
     assert "commit 0ld. Speeds are of the first 1 items" in text and "(commit 0ld, cpu" in text
 
 
-def test_out_of_time_it_stops_by_itself_and_goes_on(small_report, tmp_path, monkeypatch, capsys):
-    measured = counted_measures(monkeypatch)
+def test_out_of_time_it_stops_by_itself_and_goes_on(small_report, measured, tmp_path, capsys):
     assert report.main([*small_report, "--seconds", "0.001"]) == 3
     assert "out of time; the same command goes on from here" in capsys.readouterr().err
     assert len(measured) == 1
     assert report.main(small_report) == 0
     assert len(measured) == 4
     # what was measured stays when another part is asked for
-    monkeypatch.setattr(table6, "LENGTHS", (8, 16))
     more = [a if a != "figure7" else "table6" for a in small_report]
     assert report.main([*more, "--timed-items", "0"]) == 0
     found = load_records(tmp_path / "measured.json")
@@ -286,12 +288,13 @@ def test_records_of_another_measuring_are_refused(small_report, tmp_path, capsys
     before = (tmp_path / "measured.json").read_bytes()
     assert report.main([*small_report, "--limit", "3"]) == 2
     error = capsys.readouterr().err
-    assert "holds records with another items (2, here 3)" in error and error.count("\n") == 1
+    assert "holds records with another items (2, here 3)" in error.splitlines()[-1]
     assert (tmp_path / "measured.json").read_bytes() == before
 
 
-def test_a_cell_that_fails_costs_only_what_needs_it(small_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(table6, "LENGTHS", (8, 16))
+def test_a_cell_that_fails_costs_only_what_needs_it(
+    small_folder, tmp_path, monkeypatch, measured
+):
     bench = Bench(tmp_path, str(small_folder), "torch", "cpu", "float64", limit=2)
     real = Bench.measure
 

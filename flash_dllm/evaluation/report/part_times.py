@@ -87,7 +87,7 @@ class PartTimes:
             "cells": [described(cell) for cell in self.cells],
             "tokens": self.tokens,
             "control": self.control,
-            "rounds": [[round(seconds, 6) for seconds in found] for found in self.rounds],
+            "rounds": [[round(seconds, 9) for seconds in found] for found in self.rounds],
             "problems": [[described(cell), why] for cell, why in self.problems.items()],
         }
 

@@ -106,7 +106,7 @@ def load_records(path: Path) -> Records:
         samples, seen = content["samples"], content["attention"]
         return Records(
             content["facts"],
-            Scope(**content["scope"]),
+            _scope(content["scope"]),
             content["parts"],
             content["limit"],
             dict(_read(record, samples) for record in content["cells"]),
@@ -120,6 +120,11 @@ def load_records(path: Path) -> Records:
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} holds no records of a report ({error!r})") from None
+
+
+def _scope(content: dict[str, Any]) -> Scope:
+    lists = {key: tuple(value) for key, value in content.items() if isinstance(value, list)}
+    return Scope(**{**content, **lists})
 
 
 def _written(

@@ -20,7 +20,7 @@ ROUNDS, MOST_ROUNDS = 7, 15
 STEADY = 1.15
 # what is faster is decoded several times in a round: clocks and hosts jitter
 SAMPLE_SECONDS = 0.3
-WARM_UPS, WARM_SECONDS = (2, 8), 20.0
+MOST_WARM_UPS, WARM_SECONDS = 8, 20.0
 # a warm-up that gains less than this over the best one before it was the last
 GAIN = 0.95
 
@@ -79,13 +79,12 @@ def warmed_up(decode: Decode, clock: Clock = time.perf_counter) -> tuple[int, fl
 
     The first decodes compile kernels and capture graphs.
     """
-    fewest, most = WARM_UPS
     seconds: list[float] = []
     tokens = 0
-    while len(seconds) < most and sum(seconds) < WARM_SECONDS:
+    while len(seconds) < MOST_WARM_UPS and sum(seconds) < WARM_SECONDS:
         tokens, taken = _timed(decode, clock)
         seconds.append(taken)
-        if len(seconds) >= fewest and taken > GAIN * min(seconds[:-1]):
+        if len(seconds) > 1 and taken > GAIN * min(seconds[:-1]):
             break
     return tokens, min(seconds)
 
