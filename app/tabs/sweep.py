@@ -61,7 +61,7 @@ class Sweep:
             self.pause = gr.Button("Pause", elem_id="fd-sweep-pause", min_width=70)
             self.resume = gr.Button("Resume", elem_id="fd-sweep-resume", min_width=70)
             self.cancel = gr.Button("Cancel", elem_id="fd-sweep-cancel", min_width=70)
-        with gr.Accordion("New sweep", open=False, elem_id="fd-sweep-new"):
+        with gr.Accordion("New sweep", open=False, elem_id="fd-sweep-new") as self.new:
             self.search = gr.Textbox(
                 SEARCH, label="try these", lines=3, max_lines=8, elem_id="fd-sweep-search",
                 info="one knob a line: “gamma: 0.5, 0.6”, or “gamma: 0.5 to 0.9” for random",
@@ -82,7 +82,7 @@ class Sweep:
                 label="how good", filterable=False, elem_id="fd-sweep-quality",
             )  # fmt: skip
             self.start = gr.Button("Start", variant="primary", elem_id="fd-sweep-start")
-            with gr.Accordion("Prompts, fixed knobs, sampler", open=False):
+            with gr.Accordion("Prompts, fixed knobs, sampler", open=False) as self.more:
                 self.prompts = gr.Textbox(
                     "", label="own prompts", lines=2, max_lines=8, elem_id="fd-sweep-prompts",
                     info="one a line; judged by agreement with one token a step",
@@ -102,7 +102,7 @@ class Sweep:
                     self.seed = gr.Number(
                         0, label="seed", precision=0, min_width=60, elem_id="fd-sweep-seed"
                     )
-        with gr.Accordion("Open another study", open=False):
+        with gr.Accordion("Open another study", open=False) as self.other:
             self.address = gr.Textbox(
                 "", label="address", max_lines=1, elem_id="fd-sweep-address",
                 placeholder="sqlite:////home/me/sweep.db",
