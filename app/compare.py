@@ -169,8 +169,15 @@ class Parting:
     words: str
 
 
-def parting(first: DecodeTrace, other: DecodeTrace, say: Says, letter: str = "B") -> Parting:
-    """Where two runs part, and what each did there. letter: the other run's name."""
+def parting(
+    first: DecodeTrace, other: DecodeTrace, say: Says | None = None, letter: str = "B"
+) -> Parting:
+    """Where two runs part, and what each did there.
+
+    say     the words of "compare" in a language; English by default
+    letter  the other run's name
+    """
+    say = say or Says("compare", "en")
     settings = different_settings(first, other)
     differs = differences(first, other)
     position = next((k for k, is_other in enumerate(differs) if is_other), None)
