@@ -28,7 +28,7 @@ class Labels:
     ) -> None:
         owners = {
             "watch": watch, "model": watch.panel, "lab": lab, "rival": compare.rival,
-            "sweep": sweep, "traces": traces,
+            "sweep": sweep, "new": sweep.form, "traces": traces,
         }  # fmt: skip
         # what has no attribute of its own
         several = {
