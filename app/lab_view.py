@@ -137,7 +137,7 @@ def _ladder(
     names = [escape(_short(label(text_of(p.draft_token)))) for p in step.proposals]
     layout = {
         "bargap": 0.18, "shapes": shapes, "annotations": notes,
-        "margin": {"l": 44, "r": 12, "t": 8, "b": 64},
+        "margin": {"l": 44, "r": 12, "t": 8, "b": 86},
         "xaxis": {"range": [-0.6, shown - 0.4], "showgrid": False, "tickvals": x[:shown],
                   "ticktext": names[:shown], "tickangle": -50,
                   "title": say("ladder_x")},
@@ -153,7 +153,7 @@ def _ladder(
     return board.chart(
         "ladder", title, note, marks, layout,
         [*board.threshold("y", epsilon, "epsilon"), *board.threshold("y", gamma, "gamma")],
-        height=336, spoken=_saying(say, trace, step), span=7 if has_check else 12,
+        height=358, spoken=_saying(say, trace, step), span=7 if has_check else 12,
     )  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def _plane(
             ]  # fmt: skip
             marks.append(mark([p for _, p in chosen], [i for i, _ in chosen], is_now, agrees))
     layout = {
-        "margin": {"l": 44, "r": 12, "t": 8, "b": 64},
+        "margin": {"l": 44, "r": 12, "t": 8, "b": 86},
         "xaxis": {"range": [-0.02, 1.03], "title": say("plane_x")},
         "yaxis": {"range": [-0.02, 1.06], "title": say("plane_y")},
         "shapes": [{"type": "line", "x0": 0, "y0": 0, "x1": 1, "y1": 1, "layer": "below",
@@ -208,7 +208,7 @@ def _plane(
     return board.chart(
         "plane", say("plane"), say("plane_note", here=here), marks, layout,
         [*board.threshold("x", epsilon, "epsilon"), *board.threshold("y", gamma, "gamma")],
-        height=336, event="step", span=5,
+        height=358, event="step", span=5,
         spoken=say("plane_spoken", here=here, all=len(every)),
     )  # fmt: skip
 

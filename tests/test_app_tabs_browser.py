@@ -222,6 +222,7 @@ def test_a_third_run_joins_and_the_table_says_where_they_part(page):
 
 def test_another_model_answers_run_as_prompt_beside_it(page):
     go(page, "Compare")
+    page.get_by_role("button", name="Decode it otherwise").click()
     page.locator("#fd-rival-model input").click()
     page.get_by_role("option", name="second model").click()
     page.wait_for_function("document.querySelector('#fd-rival-facts').innerText.includes('hash 5')")

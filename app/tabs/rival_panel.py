@@ -27,7 +27,7 @@ class RivalPanel:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         models = runs.models
-        with gr.Accordion("Decode it otherwise", open=True, elem_id="fd-rival") as self.part:
+        with gr.Accordion("Decode it otherwise", open=False, elem_id="fd-rival") as self.part:
             self.model = gr.Dropdown(
                 models.names(), value=EMBEDDED, label="model", filterable=False,
                 info="others are loaded under Model in Watch", elem_id="fd-rival-model",

@@ -29,7 +29,9 @@ class VerifyLab:
         self.runs = runs
         with gr.Tab("Verify lab", id="lab") as self.tab, gr.Row(elem_classes="fd-page"):
             with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
-                self.step = gr.Slider(1, 2, 1, step=1, label="step", elem_id="fd-lab-step")
+                self.step = gr.Slider(
+                    1, 2, 1, step=1, label="step", buttons=[], elem_id="fd-lab-step"
+                )
                 with gr.Row():
                     self.back = gr.Button("Step back", elem_id="fd-lab-back", min_width=80)
                     self.next = gr.Button("Step on", elem_id="fd-lab-next", min_width=80)
