@@ -15,8 +15,9 @@ from app.controls import controls, raw_of
 from app.presets import EMBEDDED
 from app.runs import Runs
 from app.store import RunError
+from app.sweep_choice import costs, qualities
 from app.sweep_form import planned
-from app.sweep_view import costs, is_low, qualities
+from app.sweep_words import is_low
 from app.sweeps import Place, Sweeps, progress
 from flash_dllm.evaluation.study_table import StudyTable, front
 from flash_dllm.rejudge import rejudge as judge_again

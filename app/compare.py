@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate, zip_longest
 
-from app.sentences import step_sentence, texts_of
+from app.sentences import LISTED, step_sentence, texts_of
 from app.token_text import END, label
+from app.words import Says
 from flash_dllm.trace import DecodeTrace, StepTrace
 
-# name → (unit, digits behind the point, what it counts)
-CLOCKS = {
-    "steps": ("steps", 0, "One decision each, however many passes it took."),
-    "passes": ("passes", 0, "Forward passes of the model, the first one included."),
-    "rows": ("rows", 0, "Positions that were computed, over all passes: the work."),
-    "seconds": ("s", 2, "Measured on the machine that made the run; compare runs of one machine."),
-}
+# name → digits behind the point; the page's words say what each counts
+CLOCKS = {"steps": 0, "passes": 0, "rows": 0, "seconds": 2}
 
 
 def clock(trace: DecodeTrace, kind: str) -> list[float]:
@@ -173,23 +169,31 @@ class Parting:
     words: str
 
 
-def parting(first: DecodeTrace, other: DecodeTrace) -> Parting:
-    """Where two runs part, and what each did there."""
+def parting(
+    first: DecodeTrace, other: DecodeTrace, say: Says | None = None, letter: str = "B"
+) -> Parting:
+    """Where two runs part, and what each did there.
+
+    say     the words of "compare" in a language; English by default
+    letter  the other run's name
+    """
+    say = say or Says("compare", "en")
     settings = different_settings(first, other)
     differs = differences(first, other)
     position = next((k for k, is_other in enumerate(differs) if is_other), None)
     if not same_prompt(first, other):
-        words = "They answer different prompts, so only their costs can be compared."
-        return Parting(None, position, settings, words)
+        return Parting(None, position, settings, say("part_prompts"))
     if not same_tokens(first, other):
-        return Parting(None, position, settings, _by_words(first, other, position))
+        return Parting(None, position, settings, _by_words(say, first, other, position))
     step = first_difference(first, other)
     if step is None:
-        return Parting(None, position, settings, "All steps write the same tokens.")
-    words = f"Up to step {step - 1} they write the same. " if step > 1 else ""
-    return Parting(
-        step, position, settings, words + _cause(first, other, step) + _reason(first, other, step)
-    )
+        return Parting(None, position, settings, say("part_same"))
+    words = say("part_up_to", step=step - 1) if step > 1 else ""
+    words += _cause(say, first, other, step)
+    runs = (("A", first), (letter, other))
+    gap = "" if say.language == "zh" else " "
+    words += gap.join(_reason(say, name, trace, step) for name, trace in runs)
+    return Parting(step, position, settings, words)
 
 
 def first_difference(first: DecodeTrace, other: DecodeTrace) -> int | None:
@@ -205,15 +209,13 @@ def _written(trace: DecodeTrace, step: StepTrace) -> dict[int, int]:
     return {position - trace.prompt_length: token for position, token in step.accepted}
 
 
-def _by_words(first: DecodeTrace, other: DecodeTrace, position: int | None) -> str:
-    head = (
-        f"{first.model.name} and {other.model.name} cut text into different tokens, so their steps "
-        "can't be laid side by side; their words can. "
-    )
+def _by_words(
+    say: Says, first: DecodeTrace, other: DecodeTrace, position: int | None
+) -> str:
+    head = say("part_tokens", first=first.model.name, other=other.model.name)
     if position is None:
-        return head + "The other answer has no word that A lacks."
-    text = _texts(other)[position]
-    return f"{head}“{label(text or '')}” is the first that A's answer does not have there."
+        return head + say("part_no_word")
+    return head + say("part_word", text=label(_texts(other)[position] or ""))
 
 
 def different_settings(
@@ -233,7 +235,7 @@ def different_settings(
     )
 
 
-def short_names(traces: Sequence[DecodeTrace]) -> list[str]:
+def short_names(traces: Sequence[DecodeTrace], say: Says) -> list[str]:
     """A, B, C, D with what tells each run apart from the first one."""
     names = []
     for letter, trace in zip("ABCD", traces, strict=False):
@@ -242,11 +244,11 @@ def short_names(traces: Sequence[DecodeTrace]) -> list[str]:
             continue
         changed = different_settings(traces[0], trace)
         what = ", ".join(f"{name} {theirs.replace('_', '-')}" for name, _, theirs in changed[:3])
-        names.append(f"{letter}: {what or 'same settings'}")
+        names.append(f"{letter}: {what or say('same_settings')}")
     return names
 
 
-def _cause(first: DecodeTrace, other: DecodeTrace, step: int) -> str:
+def _cause(say: Says, first: DecodeTrace, other: DecodeTrace, step: int) -> str:
     """Whether the drafts of that step differ already, or only what was decided about them."""
     if step > min(len(first.steps), len(other.steps)):
         return ""
@@ -258,30 +260,27 @@ def _cause(first: DecodeTrace, other: DecodeTrace, step: int) -> str:
     a, b = texts_of(first), texts_of(other)
     differ = [p for p in shared if a(mine[p]) != b(theirs[p])]
     if not differ:
-        return "The drafts there are the same; what differs is what was decided about them. "
+        return say("part_drafts_same")
     at = differ[0]
-    return (
-        f"There {len(differ)} of {len(shared)} drafts differ already, first at position {at} "
-        f"(“{label(a(mine[at]))}” and “{label(b(theirs[at]))}”): the model answered otherwise, "
-        "before anything was decided. "
+    return say(
+        "part_drafts", len(differ), all=len(shared), p=at, a=label(a(mine[at])),
+        b=label(b(theirs[at])),
+    )  # fmt: skip
+
+
+def _reason(say: Says, letter: str, trace: DecodeTrace, step: int) -> str:
+    if step > len(trace.steps):
+        return say("part_ended", letter=letter)
+    record, text_of = trace.steps[step - 1], texts_of(trace)
+    tokens = ", ".join(
+        say("quoted", text=label(text_of(token))) for _, token in record.accepted[:LISTED]
     )
-
-
-def _reason(first: DecodeTrace, other: DecodeTrace, step: int) -> str:
-    parts = []
-    for letter, trace in (("A", first), ("B", other)):
-        if step > len(trace.steps):
-            parts.append(f"{letter} had ended.")
-            continue
-        record = trace.steps[step - 1]
-        text_of = texts_of(trace)
-        tokens = ", ".join(f"“{label(text_of(token))}”" for _, token in record.accepted[:6])
-        more = len(record.accepted) - 6
-        tail = f" and {more} more" if more > 0 else ""
-        parts.append(
-            f"In step {step} {letter} writes {tokens}{tail}: {step_sentence(trace, record)}"
-        )
-    return " ".join(parts)
+    more = len(record.accepted) - LISTED
+    sentence = step_sentence(trace, record, language=say.language)
+    return say(
+        "part_writes", step=step, letter=letter, tokens=tokens, sentence=sentence,
+        more=say("more", more) if more > 0 else "",
+    )  # fmt: skip
 
 
 def _texts(trace: DecodeTrace) -> list[str | None]:

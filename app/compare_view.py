@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from app import board, compare
 from app.board import Block
-from app.sentences import counted, texts_of
+from app.sentences import texts_of
 from app.theme import COMMITTED, STATE_OF, escape
 from app.token_text import label, layout_parts
 from app.views import is_code, settings_line
+from app.words import Says
 from flash_dllm.trace import COMMITTED as WRITES
 from flash_dllm.trace import DecodeTrace
 
@@ -18,35 +19,43 @@ LINES = (("@ink", "solid"), ("@direct-cell", "dash"), ("@mismatch-cell", "dot"),
          ("@verified-cell", "dashdot"))  # fmt: skip
 
 
-def compare_board(traces: Sequence[DecodeTrace], key: str, kind: str = "passes") -> str:
+def compare_board(
+    traces: Sequence[DecodeTrace], key: str, kind: str = "passes", language: str = "en"
+) -> str:
     """The board of two to four runs on a clock. Raises ValueError for another number of runs."""
     if not 2 <= len(traces) <= 4:
         raise ValueError(f"choose two to four runs to compare, got {len(traces)}")
-    names = compare.short_names(traces)
-    unit, digits, meaning = compare.CLOCKS[kind]
-    options = [{"value": name, "label": name} for name in compare.CLOCKS]
+    say = Says("compare", language)
+    names = compare.short_names(traces, say)
+    clocks = say.raw("clocks")
+    _, unit, meaning = clocks[kind]
+    options = [{"value": name, "label": clocks[name][0]} for name in compare.CLOCKS]
     return board.board(
         f"{key}/{kind}",
         [
-            board.choices("clock", "clock", options, kind, title="Common clock", span=6),
+            board.choices("clock", "clock", options, kind, title=say("clock"), span=6),
             board.text("meaning", meaning, tone="quiet", span=6),
             {
-                "id": "lanes", "kind": "lanes", "span": 12, "unit": unit, "digits": digits,
+                "id": "lanes", "kind": "lanes", "span": 12, "unit": unit,
+                "digits": compare.CLOCKS[kind],
+                "words": {name: say.raw(name) for name in ("play", "pause", "range", "written")},
                 "most": max(compare.clock(trace, kind)[-1] for trace in traces),
                 "lanes": [
-                    _lane(traces[0], trace, name, kind)
+                    _lane(say, traces[0], trace, name, kind)
                     for trace, name in zip(traces, names, strict=True)
                 ],
             },
-            _progress(traces, names, kind),
-            _strip(traces),
-            _parting(traces),
-            _costs(traces, names),
+            _progress(say, traces, names, kind),
+            _strip(say, traces),
+            _parting(say, traces),
+            _costs(say, traces, names),
         ],
     )  # fmt: skip
 
 
-def _lane(first: DecodeTrace, trace: DecodeTrace, name: str, kind: str) -> Block:
+def _lane(
+    say: Says, first: DecodeTrace, trace: DecodeTrace, name: str, kind: str
+) -> Block:
     text_of = texts_of(trace)
     proposals = {
         p.position: (step.index, p)
@@ -60,7 +69,7 @@ def _lane(first: DecodeTrace, trace: DecodeTrace, name: str, kind: str) -> Block
         if token is None:
             texts.append(("", "·", ""))
             states.append(0)
-            tips.append(f"position {offset}: never written")
+            tips.append(say("never", p=offset))
             marks.append("")
             continue
         step, proposal = proposals[trace.prompt_length + offset]
@@ -68,7 +77,8 @@ def _lane(first: DecodeTrace, trace: DecodeTrace, name: str, kind: str) -> Block
         texts.append(layout_parts(text_of(token)))
         states.append(state.code)
         marks.append(state.mark)
-        tips.append(f"position {offset}: “{label(text_of(token))}”, step {step}, {state.label}")
+        named = label(text_of(token))
+        tips.append(say("tip", p=offset, text=named, step=step, state=say.state(state.key)))
     last = max((k for k, state in enumerate(states) if state), default=-1) + 1
     return {
         "label": f"{name} · {settings_line(trace)}" if name == "A" else name,
@@ -82,7 +92,9 @@ def _lane(first: DecodeTrace, trace: DecodeTrace, name: str, kind: str) -> Block
     }
 
 
-def _progress(traces: Sequence[DecodeTrace], names: Sequence[str], kind: str) -> Block:
+def _progress(
+    say: Says, traces: Sequence[DecodeTrace], names: Sequence[str], kind: str
+) -> Block:
     marks, notes, most = [], [], 1
     for trace, name, (colour, dash) in zip(traces, names, LINES, strict=False):
         x: list[float] = [0, *compare.clock(trace, kind)]
@@ -92,27 +104,31 @@ def _progress(traces: Sequence[DecodeTrace], names: Sequence[str], kind: str) ->
         most = max(most, y[-1])
         marks.append(
             {"type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "text",
-             "hovertext": [f"{escape(name)}: {n} at {at:g}" for n, at in zip(y, x, strict=True)],
+             "hovertext": [
+                 say("progress_hover", n, name=escape(name), at=f"{at:g}")
+                 for n, at in zip(y, x, strict=True)
+             ],
              "line": {"color": colour, "width": 2, "dash": dash, "shape": "hv"}}
         )  # fmt: skip
         notes.append(
             {"x": x[-1], "y": y[-1], "text": f"<b>{name[0]}</b>", "showarrow": False,
              "xanchor": "left", "xshift": 5, "font": {"color": colour, "size": 13}}
         )  # fmt: skip
-    unit = compare.CLOCKS[kind][0]
+    called, unit, _ = say.raw("clocks")[kind]
     far = max(compare.clock(trace, kind)[-1] for trace in traces)
     layout = {
         "annotations": notes,
-        "xaxis": {"range": [0, far * 1.06], "title": kind if unit == kind else f"{kind} ({unit})"},
-        "yaxis": {"range": [0, most * 1.08], "title": "tokens written"},
+        "xaxis": {"range": [0, far * 1.06], 
+                  "title": called if unit == called else f"{called} ({unit})"},
+        "yaxis": {"range": [0, most * 1.08], "title": say("progress_y")},
     }
     return board.chart(
-        "progress", "Written over time", "Steeper is quicker on this clock.", marks, layout,
-        height=280, span=6, spoken=f"Tokens written by each run over {kind}",
+        "progress", say("progress"), say("progress_note"), marks, layout, height=280, span=6,
+        spoken=say("progress_spoken", clock=called),
     )  # fmt: skip
 
 
-def _strip(traces: Sequence[DecodeTrace]) -> Block:
+def _strip(say: Says, traces: Sequence[DecodeTrace]) -> Block:
     first = traces[0]
     count = 1 + max(max(trace.decided_step) - trace.prompt_length for trace in traces)
     z, hover, marks_x, marks_y, labels, recut = [], [], [], [], [], []
@@ -123,17 +139,18 @@ def _strip(traces: Sequence[DecodeTrace]) -> Block:
         z.append([int(flag) for flag in differs] + [None] * (count - len(differs)))
         hover.append(
             [
-                f"position {k}: A {_quoted(texts[0], k)}, {letter} {_quoted(texts[row + 1], k)}"
+                say("strip_hover", p=k, first=_quoted(say, texts[0], k), letter=letter,
+                    other=_quoted(say, texts[row + 1], k))
                 for k in range(count)
             ]
         )
         marks_x += [k for k, flag in enumerate(differs) if flag]
         marks_y += [row] * sum(differs)
-        found = counted(sum(differs), "difference")
+        found = say("differences", sum(differs))
         if not compare.same_prompt(first, trace):
-            found = "other prompt"
+            found = say("other_prompt")
         elif not compare.same_tokens(first, trace):
-            found = "other tokens"
+            found = say("other_tokens")
             recut.append(letter)
         labels.append(f"A–{letter} ({found})")
     scale = [[0, "@line"], [0.5, "@line"], [0.5, "@mismatch-cell"], [1, "@mismatch-cell"]]
@@ -146,60 +163,44 @@ def _strip(traces: Sequence[DecodeTrace]) -> Block:
     rows = len(traces) - 1
     layout = {
         "margin": {"l": 128, "r": 12, "t": 8, "b": 40},
-        "xaxis": {"range": [-0.5, count - 0.5], "title": "position in the answer",
+        "xaxis": {"range": [-0.5, count - 0.5], "title": say("strip_x"),
                   "showgrid": False},
         "yaxis": {"range": [rows - 0.5, -0.5], "tickvals": list(range(rows)), "ticktext": labels,
                   "showgrid": False},
     }  # fmt: skip
-    note = "× on orange: another token than A's at this position."
+    note = say("strip_note")
     if recut:
-        who = " and ".join(recut)
-        verb = "models cut" if len(recut) > 1 else "model cuts"
-        note += (
-            f" {who}: the {verb} text into other tokens than A's, so a position is not the same "
-            "place in both; × marks words that A's answer does not have in this order."
-        )
+        note += say("strip_recut", len(recut), who=say("and").join(recut))
     return board.chart(
-        "strip", "Where the answers differ", note, marks, layout,
+        "strip", say("strip"), note, marks, layout,
         height=52 + 48 * rows, span=6, spoken="; ".join(labels),
     )  # fmt: skip
 
 
-def _parting(traces: Sequence[DecodeTrace]) -> Block:
+def _parting(say: Says, traces: Sequence[DecodeTrace]) -> Block:
     rows = []
     for letter, trace in zip("BCD", traces[1:], strict=False):
-        found = compare.parting(traces[0], trace)
+        found = compare.parting(traces[0], trace, say, letter)
         settings = ", ".join(f"{name}: {a} → {b}" for name, a, b in found.settings)
-        words = found.words.replace("B writes", f"{letter} writes").replace(
-            "B had ended", f"{letter} had ended"
-        )
         rows.append(
             [
-                f"A and {letter}",
+                say("pair", letter=letter),
                 "–" if found.step is None else str(found.step),
                 "–" if found.position is None else str(found.position),
-                settings or "none",
-                words,
+                settings or say("none"),
+                found.words,
             ]
         )
     return board.table(
-        "parting", ["runs", "first step", "first position", "settings that differ", "what happens"],
-        rows, title="Where they first part, and why", words=(0, 3, 4),
+        "parting", say.raw("parting_columns"), rows, title=say("parting"), words=(0, 3, 4)
     )  # fmt: skip
 
 
-def _costs(traces: Sequence[DecodeTrace], names: Sequence[str]) -> Block:
+def _costs(say: Says, traces: Sequence[DecodeTrace], names: Sequence[str]) -> Block:
     return board.table(
-        "costs", COST_COLUMNS, cost_rows(traces, names), title="What each run cost",
-        note="Tokens before the first end token; seconds as measured on the machine of the run.",
-        words=(0,),
+        "costs", say.raw("cost_columns"), cost_rows(traces, names), title=say("costs"),
+        note=say("costs_note"), words=(0,),
     )  # fmt: skip
-
-
-COST_COLUMNS = (
-    "run", "tokens", "steps", "passes", "rows", "rows × layers", "seconds", "tokens per pass",
-    "kept by check", "same as A",
-)  # fmt: skip
 
 
 def cost_rows(traces: Sequence[DecodeTrace], names: Sequence[str]) -> list[list[str]]:
@@ -224,6 +225,6 @@ def _final_texts(trace: DecodeTrace) -> list[str | None]:
     return [None if t is None else text_of(t) for t in trace.canvas_at(len(trace.steps))]
 
 
-def _quoted(texts: Sequence[str | None], offset: int) -> str:
+def _quoted(say: Says, texts: Sequence[str | None], offset: int) -> str:
     text = texts[offset] if offset < len(texts) else None
-    return "nothing" if text is None else f"“{escape(label(text))}”"
+    return say("nothing") if text is None else say("quoted", text=escape(label(text)))

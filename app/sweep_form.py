@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS
+from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls
 from app.store import RunError
+from app.sweep_words import knob_text
+from flash_dllm.caches import CACHES
 from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.sweep_file import SweepFile, checked
 from flash_dllm.evaluation.tasks import OWN_TASKS
+from flash_dllm.strategies import STRATEGIES
 
 MAX_TRIALS, MAX_ITEMS = 256, 128
 MAX_BATCH = 32
@@ -62,6 +65,37 @@ def lines_of(knobs: Mapping[str, Any]) -> str:
             words = ", ".join(_word(value) for value in several)
         lines.append(f"{name}: {words}")
     return "\n".join(lines)
+
+
+def suggestion(name: str) -> str:
+    """A line for a knob with values to begin with.
+
+    >>> suggestion("gamma"), suggestion("track_size"), suggestion("cache")
+    ('gamma: 0.6, 0.7, 0.8', 'track_size: 16, 32, 64', 'cache: flash, none')
+    """
+    if name == "strategy":
+        return f"strategy: {', '.join(list(STRATEGIES)[:3])}"
+    if name == "cache":
+        return f"cache: {', '.join(list(CACHES)[:2])}"
+    control = controls().get(name)
+    if control is None:
+        return ""
+    if control.choices:
+        return f"{name}: {', '.join(control.choices)}"
+    if control.kind == "check":
+        return f"{name}: true, false"
+    if name == "seed":
+        return "seed: 0, 1, 2"
+    usual = control.default if isinstance(control.default, (int, float)) else 16
+    is_share = control.high == 1.0 and not control.is_whole
+    if is_share and usual >= 0.5:
+        return f"{name}: 0.6, 0.7, 0.8"
+    values = [usual / 2, usual, usual * 2] if usual else [0, 1, 2]
+    if control.is_whole:
+        values = list(dict.fromkeys(int(value) for value in values))
+    low, high = control.low, control.high
+    fitting = [v for v in values if (low is None or v >= low) and (high is None or v <= high)]
+    return f"{name}: {', '.join(knob_text(value) for value in fitting)}"
 
 
 def planned(

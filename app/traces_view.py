@@ -55,7 +55,10 @@ def traces_board(trace: DecodeTrace, name: str) -> str:
                 ],
                 title="This run", words=(0, 1),
             ),
-            board.code("api", "From a program", API, "Three endpoints: /decode streams."),
+            board.code(
+                "api", "From a program", API,
+                "Four endpoints, among them /sweep; /decode and /sweep stream.",
+            ),  # fmt: skip
             board.code("notebook", "In a notebook", NOTEBOOK, "docs/notebook.ipynb shows more."),
         ],
     )  # fmt: skip

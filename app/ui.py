@@ -16,6 +16,7 @@ from app.store import RunError
 from app.sweeps import Sweeps
 from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
+from app.tabs.labels import Labels
 from app.tabs.learn import Learn
 from app.tabs.linked import Linked
 from app.tabs.reload import Reload
@@ -53,12 +54,13 @@ class Page:
                 figure = FigureTab(runs)
             reload = Reload(runs)
             linked = Linked(learn, compare)
+            Labels(self.watch, lab, compare, sweep, traces).wire(learn.asked)
             self.watch.wire(run_id)
-            lab.wire(run_id, self.watch)
-            compare.wire(run_id, mine)
+            lab.wire(run_id, self.watch, learn.asked)
+            compare.wire(run_id, mine, learn.asked)
             sweep.wire(run_id, self.watch, tabs)
             learn.wire()
-            traces.wire(run_id, mine, self.watch, tabs, learn.language, linked)
+            traces.wire(run_id, mine, self.watch, tabs, linked)
             figure.wire(run_id)
             run_id.change(remembered, [mine, run_id], mine, api_name="remember", **SHORT)
             reload.wire(run_id, self.watch, tabs, linked)

@@ -12,9 +12,10 @@ from functools import lru_cache
 
 from app.sentences import texts_of
 from app.token_text import label
+from app.words import Says
 from flash_dllm.canvas import Canvas
 from flash_dllm.query import Query, Role, visible_slots
-from flash_dllm.trace import DecodeTrace, Proposal
+from flash_dllm.trace import DecodeTrace
 from flash_dllm.trace_replay import replay
 from flash_dllm.trace_schema import read_settings
 
@@ -55,10 +56,10 @@ class Visibility:
     rows: tuple[Row, ...]
 
 
-def visibility(trace: DecodeTrace, index: int) -> Visibility | None:
+def visibility(trace: DecodeTrace, index: int, language: str = "en") -> Visibility | None:
     """Who sees whom in the verify pass of a step (counted from 1); None if it had none."""
     query = verify_pass(trace, index)
-    return None if query is None else _Reader(trace, index, query).table()
+    return None if query is None else _Reader(trace, index, query, language).table()
 
 
 def verify_pass(trace: DecodeTrace, index: int) -> Query | None:
@@ -101,17 +102,11 @@ def _asked(same: _Same) -> list[list[Query]]:
     return replay(same.trace, read_settings(vars(same.trace)))
 
 
-WHY_REREAD = (
-    "Written tokens that are read again see all that is written and this step's sure tokens, and "
-    "the searched positions only as blanks: a draft that may still be refused must leave nothing "
-    "behind in the cache."
-)
-
-
 class _Reader:
     """Names for the rows and slots of one pass."""
 
-    def __init__(self, trace: DecodeTrace, index: int, query: Query) -> None:
+    def __init__(self, trace: DecodeTrace, index: int, query: Query, language: str) -> None:
+        self.say = Says("lab", language)
         self.query, self.shift = query, trace.model.shift
         self.canvas = canvas_before(trace, index)
         self.prompt_length = trace.prompt_length
@@ -152,32 +147,30 @@ class _Reader:
         prompt = [place.get(p, p) for p in written if p < self.prompt_length]
         answer = [place.get(p, p) for p in written if p >= self.prompt_length]
         columns = [
-            Column("prompt", "written", "the prompt", tuple(prompt)),
-            Column("answer", "written", "what is written of the answer", tuple(answer)),
+            Column("col_prompt", "written", self.say("help_prompt"), tuple(prompt)),
+            Column("col_answer", "written", self.say("help_answer"), tuple(answer)),
         ]
         for row in sure:
             name = self.name(query.tokens[row])
-            help_ = f"“{name}”, written in this step already"
+            help_ = self.say("help_sure", text=name)
             columns.append(Column(name, "sure", help_, (query.slots[row],)))
         for position, k in self.order.items():
-            help_ = f"the blank that draft {k} would fill, as [MASK]"
-            columns.append(Column(f"blank {k}", "blanks", help_, (position,)))
+            name, help_ = self.say("col_blank", k=k), self.say("help_blank", k=k)
+            columns.append(Column(name, "blanks", help_, (position,)))
         for kinds, group in (((Role.DRAFT_VIEW,), "draft views"), (MASKS, "mask views")):
             for row, role in enumerate(self.roles):
                 # the authors' mask views stand in their positions' own slots
                 if role in kinds and query.slots[row] >= query.length:
                     columns.append(self._view(row, group))
-        columns.append(
-            Column("other", "rest", "the blanks that nobody searches, as [MASK]", tuple(blanks))
-        )
+        columns.append(Column("col_other", "rest", self.say("help_other"), tuple(blanks)))
         return [column for column in columns if column.slots]
 
     def _view(self, row: int, group: str) -> Column:
         k, slot = self.order[self.searched(row)], (self.query.slots[row],)
         if group == "mask views":
-            return Column(f"mask {k}", group, f"mask view {k}", slot)
+            return Column(self.say("col_mask", k=k), group, self.say("help_mask", k=k), slot)
         name = self.name(self.query.tokens[row])
-        return Column(f"{k} {name}", group, f"draft {k}, “{name}”", slot)
+        return Column(f"{k} {name}", group, self.say("help_draft", k=k, text=name), slot)
 
     def _split(self, column: Column) -> list[Column]:
         """A column per way in which the rows see its slots; many slots are counted."""
@@ -188,7 +181,8 @@ class _Reader:
             ways.setdefault(tuple(slot in seen for seen in self.seen), []).append(slot)
         parts = []
         for slots in sorted(ways.values(), key=len, reverse=True):
-            part = replace(column, name=f"{column.name}, {len(slots)}", slots=tuple(slots))
+            name = self.say(column.name, len(slots))
+            part = replace(column, name=name, slots=tuple(slots))
             if len(ways) > 1 and len(slots) == 1 and column.group == "written":
                 part = self._single(part, slots[0])
             parts.append(part)
@@ -199,7 +193,7 @@ class _Reader:
         rows = [row for row, other in enumerate(self.query.slots) if other == slot]
         position = self.query.positions[rows[0]] if rows else slot
         name = self.name(self.canvas.token(position))
-        return replace(column, name=name, help=f"“{name}”, written before")
+        return replace(column, name=name, help=self.say("help_token", text=name))
 
     # --- rows
 
@@ -211,7 +205,7 @@ class _Reader:
                 cells = self._cells(number, columns, is_group=True)
                 groups[cells] = groups.get(cells, 0) + 1
         for cells, count in groups.items():
-            rows.append(Row(f"{count} re-read", cells, WHY_REREAD))
+            rows.append(Row(self.say("row_reread", count), cells, self.say("why_reread")))
         for number, role in enumerate(self.roles):
             if role not in REREAD:
                 name, why = self._words(number, role)
@@ -228,37 +222,18 @@ class _Reader:
         return "".join(cells)
 
     def _words(self, row: int, role: Role) -> tuple[str, str]:
-        name = self.name(self.query.tokens[row])
+        say, name = self.say, self.name(self.query.tokens[row])
         if role in SURE:
-            return f"sure: {name}", (
-                f"“{name}” was sure enough to be written before the check. It sees all that is "
-                "written, and the searched positions only as blanks."
-            )
+            return say("row_sure", text=name), say("why_sure", text=name)
         position = self.searched(row)
         k, proposal = self.order[position], self.proposals[position]
-        before = {1: "", 2: ", draft 1 in place of its blank"}.get(
-            k, f", drafts 1 to {k - 1} in place of their blanks"
-        )
+        before = say.raw("before")[min(k, 3) - 1].format(last=k - 1)
+        parts = {"k": k, "text": name, "before": before}
         if role is Role.DRAFT_VIEW:
-            return f"draft {k}: {name}", (
-                f"Draft view {k}: position filled with “{name}”. It sees all that is written"
-                f"{before}, and itself; later drafts are still blanks to it. It is there so that "
-                "later mask views can read it."
-            )
-        draft, says = self.name(proposal.draft_token), self._says(proposal)
-        if role is Role.PREDECESSOR_VIEW:
-            return f"mask {k}", (
-                f"Mask view {k}: this model's rows answer the next position, so the row before the "
-                f"blank, “{name}”, is asked again. It sees all that is written{before}, and the "
-                f"blank itself, but not its own draft “{draft}”, or it would only repeat it.{says}"
-            )
-        return f"mask {k}", (
-            f"Mask view {k}: the same position as a blank, asked again. It sees all that is written"
-            f"{before}, but not its own draft “{draft}”, or it would only repeat it.{says}"
-        )
-
-    def _says(self, proposal: Proposal) -> str:
-        if proposal.verify_token is None:
-            return ""
-        other = self.name(proposal.verify_token)
-        return f" It says “{other}” (c̃ {proposal.verify_confidence:.2f})."
+            return say("row_draft", k=k, text=name), say("why_draft", **parts)
+        key = "why_before" if role is Role.PREDECESSOR_VIEW else "why_mask"
+        why = say(key, draft=self.name(proposal.draft_token), **parts)
+        if proposal.verify_token is not None:
+            other = self.name(proposal.verify_token)
+            why += say("says", text=other, confidence=f"{proposal.verify_confidence:.2f}")
+        return say("col_mask", k=k), why

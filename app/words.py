@@ -33,3 +33,38 @@ def player_words() -> str:
     """What the player writes by itself, in all languages, as JSON: {language: {name: text}}."""
     parts = {name: {**words(name)["player"], "states": words(name)["states"]} for name in LANGUAGES}
     return json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def page_words(language: str) -> dict[str, Any]:
+    """The texts around the player, of boards and controls: lab, compare, parts, knobs. Raises
+    ValueError."""
+    check(language)
+    return json.loads((FOLDER / f"page-{language}.json").read_text(encoding="utf-8"))
+
+
+class Says:
+    """The templates of one part of the page ("lab", "compare") in one language."""
+
+    def __init__(self, part: str, language: str) -> None:
+        self.language = language
+        self._templates = page_words(language)[part]
+
+    def __call__(self, key: str, /, count: int | None = None, **parts: Any) -> str:
+        """A text; `count` chooses between the form for one and that for any other number.
+
+        >>> Says("lab", "en")("steps", 1), Says("lab", "zh")("steps", 2)
+        ('1 step', '2 步')
+        """
+        template = self._templates[key]
+        if isinstance(template, list):
+            template = template[count != 1]
+        return template.format(count=count, **parts)
+
+    def raw(self, key: str) -> Any:
+        """A list or a table of texts as it is."""
+        return self._templates[key]
+
+    def state(self, key: str) -> str:
+        """The name of a state of `app/theme.py`."""
+        return words(self.language)["states"][key][0]

@@ -69,7 +69,7 @@ const kinds = {
     b.columns.forEach((c, k) => { const th = make('th', 'c' + (k && b.columns[k - 1].group !== c.group ? ' edge' : '')); th.scope = 'col'; th.append(make('span', '', c.name)); th.title = c.help; head.append(th); });
     const body = table.createTBody(), rows = b.rows.map((row, r) => {
       const tr = body.insertRow(), name = make('th', 'r', row.name); name.scope = 'row'; tr.append(name); tr.tabIndex = r ? -1 : 0; tr.dataset.key = b.id + '/' + r;
-      [...row.cells].forEach((cell, k) => { const td = tr.insertCell(); td.className = 'v' + cell + (k && b.columns[k - 1].group !== b.columns[k].group ? ' edge' : ''); td.textContent = { 0: '', 1: '●', 2: '◉' }[cell]; td.title = `${row.name} ${cell === '0' ? 'does not see' : cell === '2' ? 'is' : 'sees'} ${b.columns[k].help}`; });
+      [...row.cells].forEach((cell, k) => { const td = tr.insertCell(); td.className = 'v' + cell + (k && b.columns[k - 1].group !== b.columns[k].group ? ' edge' : ''); td.textContent = { 0: '', 1: '●', 2: '◉' }[cell]; td.title = b.cells[cell].replace('{row}', () => row.name).replace('{column}', () => b.columns[k].help); });
       const enter = () => { why.textContent = row.why; rows.forEach((o) => o.classList.toggle('on', o === tr)); };
       tr.addEventListener('mouseenter', enter); tr.addEventListener('focus', () => { rows.forEach((o) => { o.tabIndex = o === tr ? 0 : -1; }); enter(); });
       tr.addEventListener('keydown', (e) => { const to = { ArrowDown: r + 1, ArrowUp: r - 1, Home: 0, End: b.rows.length - 1 }[e.key]; if (rows[to]) { e.preventDefault(); e.stopPropagation(); rows[to].focus(); } });
@@ -81,20 +81,21 @@ const kinds = {
   lanes(box, b, state) {
     const at = () => b.most * state.range.value / 1000;
     if (!state.range) {
-      state.range = make('input'); Object.assign(state.range, { type: 'range', min: 0, max: 1000, value: 1000 }); state.range.setAttribute('aria-label', 'time on the common clock');
-      state.play = make('button', 'bd-play', 'Play'); state.play.type = 'button'; state.now = make('span', 'bd-now');
+      state.range = make('input'); Object.assign(state.range, { type: 'range', min: 0, max: 1000, value: 1000 }); 
+      state.play = make('button', 'bd-play'); state.play.type = 'button'; state.now = make('span', 'bd-now');
       state.bar = make('div', 'bd-clock'); state.bar.append(state.play, state.range, state.now); state.list = make('div', 'bd-lanes');
       let frame = null;
-      const stop = () => { cancelAnimationFrame(frame); frame = null; state.play.textContent = 'Play'; };
+      const words = () => kept.get(b.id).block.words, stop = () => { cancelAnimationFrame(frame); frame = null; state.play.textContent = words().play; };
       state.play.addEventListener('click', () => {
         if (frame) return stop();
         if (+state.range.value >= 1000) state.range.value = 0;
-        const from = +state.range.value, begin = performance.now(); state.play.textContent = 'Pause';
+        const from = +state.range.value, begin = performance.now(); state.play.textContent = words().pause;
         const tick = (now) => { state.range.value = Math.min(1000, from + (now - begin) / 6); state.show(); if (+state.range.value >= 1000) return stop(); frame = requestAnimationFrame(tick); };
         frame = requestAnimationFrame(tick);
       });
       state.range.addEventListener('input', () => { stop(); state.show(); });
     }
+    state.range.setAttribute('aria-label', b.words.range); if (state.play.textContent !== b.words.pause) state.play.textContent = b.words.play;
     const lanes = b.lanes.map((lane) => {
       const part = make('section', 'bd-lane'), text = make('div', 'bd-tokens' + (lane.mono ? ' mono' : '')), count = make('small'), title = make('h4', '', lane.label);
       title.append(count);
@@ -104,7 +105,7 @@ const kinds = {
     state.show = () => {
       const t = at(), last = +state.range.value >= 1000;
       state.now.textContent = `${b.digits ? t.toFixed(b.digits) : Math.floor(t + 1e-9)} ${b.unit}`;
-      for (const { chips, count, lane } of lanes) { let n = 0; chips.forEach((chip, p) => { const is = lane.at[p] >= 0 && (last || lane.at[p] <= t + 1e-9); n += is; chip.classList.toggle('off', !is); }); count.textContent = ` ${n} written`; }
+      for (const { chips, count, lane } of lanes) { let n = 0; chips.forEach((chip, p) => { const is = lane.at[p] >= 0 && (last || lane.at[p] <= t + 1e-9); n += is; chip.classList.toggle('off', !is); }); count.textContent = ' ' + b.words.written.replace('{count}', n); }
     };
     state.list.replaceChildren(...lanes.map((l) => l.part));
     if (!box.contains(state.list)) box.replaceChildren(...heading(b), state.bar, state.list);

@@ -396,6 +396,11 @@ if (props.follows && ['reload', 'back_forward'].includes(performance.getEntriesB
     if (kept.query) asked = new URLSearchParams(kept.query + (kept.tab ? '&tab=' + kept.tab : ''));
   } catch { /* the browser keeps nothing here */ }
 }
+if (props.follows) { // Python has to know the reader's language, too
+  const kept = firstOf([asked.get('lang')]);
+  if (kept && kept !== language) { window.fdLanguage = kept; speak(kept); }
+  if (language !== languages[0]) asked.set('lang', language);
+}
 if (props.follows && asked.size) setTimeout(() => trigger('follow', { query: asked.toString() }), 0);
 let width = root.clientWidth;
 new ResizeObserver(() => { if (root.clientWidth && Math.abs(root.clientWidth - width) > 2) { width = root.clientWidth; redraw(); } }).observe(root);

@@ -11,8 +11,11 @@ from app.presets import EMBEDDED, TOY, variants
 from app.real_run import prepare
 from app.runs import RAW, Runs
 from app.store import RunError
+from app.words import Says
 from flash_dllm.trace import DecodeTrace
 from tests.app_traces import SlowEngine, hostile, rich, toy
+
+ENGLISH = Says("compare", "en")
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +55,13 @@ def test_the_cost_of_the_toy_example():
 
 
 def test_a_run_compared_with_itself_never_parts():
-    found = compare.parting(toy(), toy())
+    found = compare.parting(toy(), toy(), ENGLISH)
     assert (found.step, found.position, found.settings) == (None, None, ())
     assert found.words == "All steps write the same tokens."
 
 
 def test_two_runs_part_where_gamma_refuses(strict):
-    found = compare.parting(toy(), strict)
+    found = compare.parting(toy(), strict, ENGLISH)
     assert found.step == 1
     assert found.settings == (("gamma", "0.8", "0.9"),)
     assert found.words.startswith(
@@ -75,7 +78,7 @@ def test_drafts_that_differ_already_are_named():
     forced = replace(step.proposals[0], draft_token=written)
     changed = replace(step, proposals=(forced, *step.proposals[1:]))
     other = replace(toy(), steps=(toy().steps[0], changed))
-    assert compare.parting(toy(), other).words.startswith(
+    assert compare.parting(toy(), other, ENGLISH).words.startswith(
         "Up to step 1 they write the same. There 1 of 2 drafts differ already, first at position "
         "2 (“B” and “A”): the model answered otherwise, before anything was decided. In step 2"
     )
@@ -96,7 +99,7 @@ def test_tokens_differ_by_text_and_everything_behind_the_end_is_end():
 
 
 def test_different_prompts_compare_by_cost_only():
-    assert "different prompts" in compare.parting(toy(), rich()).words
+    assert "different prompts" in compare.parting(toy(), rich(), ENGLISH).words
     assert compare.differences(toy(), rich()) == [False] * 48
     assert [row[-1] for row in cost_rows([toy(), rich()], ["A", "B"])] == ["100%", "–"]
 
@@ -149,7 +152,7 @@ def test_other_tokenizers_are_compared_by_words_that_both_answers_share():
     assert compare.differences(first, other) == [False, False, True, True]
     # 4 words, 4 spaces each; both “red ” are shared, and the space behind one more word or two
     assert compare.alike(first, other) == pytest.approx(2 * 6 / 16)
-    found = compare.parting(first, other)
+    found = compare.parting(first, other, ENGLISH)
     assert (found.step, found.position) == (None, 2)
     assert found.words == (
         "one and two cut text into different tokens, so their steps can't be laid side by side; "
@@ -169,7 +172,7 @@ def test_answers_cut_otherwise_but_alike_in_words_do_not_differ():
     assert not compare.same_tokens(first, other)
     assert compare.differences(first, other) == [False] * 4
     assert compare.alike(first, other) == 1
-    found = compare.parting(first, other)
+    found = compare.parting(first, other, ENGLISH)
     assert found.position is None and found.words.endswith("no word that A lacks.")
 
 

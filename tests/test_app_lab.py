@@ -5,7 +5,8 @@ import json
 import pytest
 
 from app import lab, real_run
-from app.lab_view import lab_board, missed_rows
+from app.lab_tables import missed_rows
+from app.lab_view import lab_board
 from app.presets import TRACES
 from app.runs import Runs
 from app.visibility import canvas_before, verify_pass, visibility

@@ -11,6 +11,7 @@ from app.figures import progress, run, run_map
 from app.lab import missed
 from app.visibility import canvas_before
 from app.what_if import what_if
+from app.words import Says
 from flash_dllm.evaluation.measurement import finished, slim
 from flash_dllm.strategies import FreeDave
 from flash_dllm.terminal import Growing
@@ -104,7 +105,7 @@ def test_the_text_before_a_step_is_that_of_the_record(trace):
 
 
 def test_what_is_written_over_time_ends_at_the_length_of_the_answer(trace):
-    block = _progress([trace], ["one"], "steps")
+    block = _progress(Says("compare", "en"), [trace], ["one"], "steps")
     assert block["marks"][0]["y"][-1] == 24
 
 

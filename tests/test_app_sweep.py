@@ -375,7 +375,7 @@ def test_a_page_for_many_opens_no_address_of_the_server():
 def test_the_bundled_study_is_complete_and_says_how_it_was_made(sweeps):
     (place,) = sweeps.bundled()
     table = sweeps.table(place)
-    assert table.sweep is not None and len(table.complete) == table.sweep.total == 24
+    assert table.sweep is not None and len(table.complete) == table.sweep.total == 36
     assert set(table.knob_values()) == {"epsilon", "gamma"}
     for row in table.complete:
         assert row.measured["items"] == len(row.measured["correct"]) == 32

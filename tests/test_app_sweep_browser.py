@@ -40,10 +40,10 @@ def fill(page, name: str, text: str) -> None:
 def test_the_recorded_study_is_drawn_without_a_model(chrome, url, theme, width):
     with opened(chrome, f"{url}?__theme={theme}&tab=sweep", width=width, wait_for=FRONT) as page:
         page.wait_for_selector("[data-block=parallel] .main-svg")
-        assert page.locator("[data-block=points] tbody tr").count() == 24
+        assert page.locator("[data-block=points] tbody tr").count() == 36
         # every cell has its number
         page.wait_for_function(
-            "document.querySelectorAll('[data-block=heatmap] .heatmap-label text').length === 24"
+            "document.querySelectorAll('[data-block=heatmap] .heatmap-label text').length === 36"
         )
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         says(page, "#fd-sweep-status", "A recorded study")
@@ -101,7 +101,7 @@ def test_what_can_not_be_swept_is_told_and_the_board_stays(chrome, small_url):
         fill(page, "search", "gama: 0.5")
         page.click("#fd-sweep-start")
         page.wait_for_selector("text=Gama is no knob")
-        assert page.locator("[data-block=points] tbody tr").count() == 24
+        assert page.locator("[data-block=points] tbody tr").count() == 36
         assert page.input_value("#fd-sweep-search textarea") == "gama: 0.5"
 
 

@@ -4,8 +4,11 @@ import json
 
 import pytest
 
-from app.sweep_view import View, item_table, knob_line, lead, sweep_board
-from app.tabs.sweep import compared, suggestion
+from app.sweep_choice import View
+from app.sweep_form import suggestion
+from app.sweep_tables import item_table
+from app.sweep_view import lead, sweep_board
+from app.sweep_words import compared, knob_line
 from flash_dllm.evaluation.study_table import Row, StudyTable
 from flash_dllm.evaluation.sweep_file import checked
 from flash_dllm.evaluation.tasks import OWN_TASKS

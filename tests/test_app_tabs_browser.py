@@ -55,7 +55,7 @@ def said(page, name: str, words: str) -> None:
     page.wait_for_function(
         "([b, w]) => (document.querySelector(`[data-block=${b}]`)?.innerText || '').includes(w)",
         arg=[name, words],
-        timeout=10_000,
+        timeout=20_000,
     )
 
 
@@ -222,6 +222,7 @@ def test_a_third_run_joins_and_the_table_says_where_they_part(page):
 
 def test_another_model_answers_run_as_prompt_beside_it(page):
     go(page, "Compare")
+    page.get_by_role("button", name="Decode it otherwise").click()
     page.locator("#fd-rival-model input").click()
     page.get_by_role("option", name="second model").click()
     page.wait_for_function("document.querySelector('#fd-rival-facts').innerText.includes('hash 5')")
@@ -282,6 +283,30 @@ def test_lessons_speak_three_languages(page, name, title):
     page.locator("#fd-language input").click()
     page.get_by_role("option", name=name).click()
     said(page, "title", title)
+
+
+def test_boards_and_controls_speak_the_language_of_the_link_and_of_the_choice(chrome, url):
+    reads = "([at, w]) => document.querySelector(at).innerText.includes(w)"
+    with opened(chrome, f"{url}?__theme=light&lang=ko", wait_for=CHARTS) as page:
+        page.wait_for_function(reads, arg=["#fd-run", "실행"])
+        page.wait_for_function(reads, arg=["#fd-strategy", "전략"])
+        go(page, "Verify lab")
+        said(page, "ladder", "초안별 검증")
+        assert page.inner_text("#fd-lab-real") == "실제로 실행"
+        assert "γ · 감마" in page.inner_text("#fd-lab-gamma")
+        go(page, "Compare")
+        said(page, "costs", "각 실행의 비용")
+        assert page.inner_text("#fd-compare-board .bd-play") == "재생"
+        go(page, "Learn")
+        page.locator("#fd-language input").click()
+        page.get_by_role("option", name="中文").click()
+        page.wait_for_function(reads, arg=["#fd-run", "运行"])
+        go(page, "Compare")
+        said(page, "costs", "每次运行的代价")
+        page.reload()  # the choice comes back
+        page.wait_for_function(reads, arg=["#fd-run", "运行"])
+        page.get_by_role("tab", name="Watch").click()
+        page.wait_for_function(reads, arg=[".fd", "步"])
 
 
 def test_all_ten_lessons_open(page):

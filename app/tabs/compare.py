@@ -13,10 +13,10 @@ from app.compare_view import compare_board
 from app.link import FIRST_CLOCK
 from app.player import board_view, packed, text_line
 from app.runs import Runs
-from app.sentences import counted
 from app.store import RunError
 from app.tabs.rival_panel import RivalPanel
 from app.tabs.shared import QUIET, told
+from app.words import Says
 
 NOTHING = ("none", "")
 SECOND = shelf.BUNDLED + "word-1-confidence"
@@ -44,9 +44,10 @@ class Compare:
                 self.asked = gr.State(())  # the runs that a link asked for, until they are shown
                 self.shown = gr.State(())  # those that are shown
 
-    def wire(self, run_id: gr.State, mine: gr.State) -> None:
+    def wire(self, run_id: gr.State, mine: gr.State, language: gr.State) -> None:
+        """language: one of `app/words.py::LANGUAGES`, "" for English."""
         shown = [self.board, self.status, self.shown]
-        asked = [self.clock, *self.chosen]
+        asked = [language, self.clock, *self.chosen]
         self.tab.select(
             self._open, [self.asked, run_id, mine, *asked],
             [self.asked, mine, *self.chosen, *shown, self.rival.model],
@@ -63,7 +64,13 @@ class Compare:
         )
 
     def _open(
-        self, asked: Sequence[str], run: str, mine: list[str], clock: str, *chosen: str
+        self,
+        asked: Sequence[str],
+        run: str,
+        mine: list[str],
+        language: str,
+        clock: str,
+        *chosen: str,
     ) -> list[Any]:
         with told():
             mine = shelf.remembered(mine, run)
@@ -77,10 +84,9 @@ class Compare:
             values[0] = values[0] or shelf.value_of(self.runs, run)
             if sum(bool(value) for value in values) < 2:
                 values[1] = self._second(values[0], mine)
-            filled = self._filled(mine, clock, values)
+            filled = self._filled(mine, language, clock, values)
             if lost:
-                words = f"{counted(lost, 'run')} of the link can't be shown: not kept here."
-                filled[-2] = packed(words)
+                filled[-2] = packed(_say(language)("lost", lost))
             return [(), mine, *filled, self.rival.names()]
 
     def _kept(self, mine: list[str], asked: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -96,23 +102,28 @@ class Compare:
                 mine = shelf.remembered(mine, name)
         return mine, found
 
-    def _filled(self, mine: list[str], clock: str, values: list[str]) -> list[Any]:
+    def _filled(
+        self, mine: list[str], language: str, clock: str, values: list[str]
+    ) -> list[Any]:
         """Values for the pickers, the board and the status."""
         offered = shelf.choices(self.runs, mine)
         updates = [
             gr.update(choices=offered if k == 0 else [NOTHING, *offered], value=value)
             for k, value in enumerate(values)
         ]
-        return [*updates, *self._show(clock, *values)]
+        return [*updates, *self._show(language, clock, *values)]
 
-    def _add(self, new: str, mine: list[str], clock: str, *chosen: str) -> list[Any]:
+    def _add(
+        self, new: str, mine: list[str], language: str, clock: str, *chosen: str
+    ) -> list[Any]:
         """A run that was decoded here takes its place beside the others."""
         with told():
             if not new:
                 return [gr.skip()] * (4 + len(chosen))
             mine = shelf.remembered(mine, new)
             value = shelf.value_of(self.runs, new)
-            return [mine, *self._filled(mine, clock, rival.placed(list(chosen), value))]
+            values = rival.placed(list(chosen), value)
+            return [mine, *self._filled(mine, language, clock, values)]
 
     def _second(self, first: str, mine: list[str]) -> str:
         """What to lay beside a run: the visitor's run before, or a recorded one."""
@@ -124,19 +135,30 @@ class Compare:
                 return value
         return SECOND if SECOND in known else known[0] if known else ""
 
-    def _show(self, clock: str, *chosen: str) -> list[Any]:
+    def _show(self, language: str, clock: str, *chosen: str) -> list[Any]:
         with told():
             names = [shelf.resolve(self.runs, value) for value in chosen if value]
             if len(names) < 2:
-                raise RunError("Choose at least two runs to compare.")
+                raise RunError(_say(language)("least"))
             traces = [self.runs.store.trace(name) for name in names]
             same = all(same_prompt(traces[0], trace) for trace in traces[1:])
-            words = "" if same else "They answer different prompts: only the costs compare."
-            key = "+".join(names)
-            return [compare_board(traces, key, clock), packed(words), tuple(filter(None, chosen))]
+            words = "" if same else _say(language)("prompts")
+            board = compare_board(traces, "+".join(names), clock, language or "en")
+            return [board, packed(words), tuple(filter(None, chosen))]
 
     def _turn(
-        self, clock: str, a: str, b: str, c: str, d: str, event: gr.EventData
+        self,
+        language: str,
+        clock: str,
+        a: str,
+        b: str,
+        c: str,
+        d: str,
+        event: gr.EventData,
     ) -> list[Any]:
         kind = event.value if event.value in CLOCKS else clock
-        return [kind, *self._show(kind, a, b, c, d)]
+        return [kind, *self._show(language, kind, a, b, c, d)]
+
+
+def _say(language: str) -> Says:
+    return Says("compare", language or "en")

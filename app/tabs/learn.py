@@ -47,7 +47,9 @@ class Learn:
             self.progress = gr.State(Progress())
             self.step = gr.State(1)
             self.gamma = gr.State(None)
-            self.asked = gr.State("")  # the language that a link asked for
+            # the page's language: that of a link, of the reader's browser or chosen here; "" is
+            # English that nobody asked for
+            self.asked = gr.State("")
             self.asked_lesson = gr.State(lessons.LESSONS[0].key)  # likewise
 
     def wire(self) -> None:
@@ -64,7 +66,7 @@ class Learn:
         self.language.input(
             self._speak,
             [self.progress, self.step, self.language],
-            [self.progress, self.lesson, self.glossary],
+            [self.progress, self.lesson, self.glossary, self.asked],
             api_name="learn_language",
             **QUIET,
         )
@@ -122,7 +124,7 @@ class Learn:
     def _speak(self, progress: Progress, step: int, language: str) -> list[Any]:
         with told():
             progress = replace(progress, language=language)
-            return [progress, lesson_board(progress, step), glossary_board(language)]
+            return [progress, lesson_board(progress, step), glossary_board(language), language]
 
     def _act(
         self, progress: Progress, step: int, gamma: float | None, event: gr.EventData

@@ -1,4 +1,4 @@
-"""What Compare and Learn add to the page's link: runs, clock, lesson."""
+"""What Compare and Learn add to the page's link: runs, clock, lesson, language."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ class Linked:
 
     def __init__(self, learn: Learn, compare: Compare) -> None:
         self.inputs = [
-            learn.progress, learn.asked_lesson, compare.asked, compare.shown, compare.clock
+            learn.asked, learn.progress, learn.asked_lesson, compare.asked, compare.shown,
+            compare.clock,
         ]  # fmt: skip
 
     def split(self, values: Sequence[Any]) -> tuple[dict[str, Any], Sequence[Any]]:
         """(fields of a link, the values behind those of `inputs`)"""
         count = len(self.inputs)
-        progress, asked_lesson, asked, shown, clock = values[:count]
+        language, progress, asked_lesson, asked, shown, clock = values[:count]
         fields = {
             "lesson": progress.lesson if progress.language else asked_lesson,
             "compared": tuple(asked or shown),
             "clock": clock,
+            "language": language,
         }
         return fields, values[count:]

@@ -15,9 +15,9 @@ from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.model_panel import labelled
 from app.tabs.shared import QUIET, told, visitor
+from app.words import Says
 from flash_dllm.strategies import STRATEGIES
 
-HINT = "Run A's prompt with another model, strategy or cache, laid beside it."
 SAME = ("as run A", rival.AS_BEFORE)
 
 
@@ -27,7 +27,7 @@ class RivalPanel:
     def __init__(self, runs: Runs) -> None:
         self.runs = runs
         models = runs.models
-        with gr.Accordion("Decode it otherwise", open=True, elem_id="fd-rival") as self.part:
+        with gr.Accordion("Decode it otherwise", open=False, elem_id="fd-rival") as self.part:
             self.model = gr.Dropdown(
                 models.names(), value=EMBEDDED, label="model", filterable=False,
                 info="others are loaded under Model in Watch", elem_id="fd-rival-model",
@@ -46,7 +46,7 @@ class RivalPanel:
                     "Run", variant="primary", elem_id="fd-rival-run", min_width=80
                 )
                 self.stop = gr.Button("Stop", elem_id="fd-rival-stop", min_width=80)
-            self.status = text_line(HINT, "fd-rival-status")
+            self.status = text_line(Says("compare", "en")("rival_hint"), "fd-rival-status")
             self.job = gr.State("")
             self.finished = gr.State("")
 

@@ -13,20 +13,17 @@ from app.controls import controls
 from app.player import board_view, packed, text_line
 from app.runs import Runs, flat
 from app.store import RunError
-from app.sweep_form import QUALITIES, SEARCH, planned, read_lines
-from app.sweep_view import View, knob_text, sweep_board
+from app.sweep_choice import View
+from app.sweep_view import sweep_board
+from app.sweep_words import compared
 from app.sweeps import Place, Sweeps, progress
+from app.tabs.new_sweep import NewSweep
 from app.tabs.shared import QUIET, told, visitor
 from app.tabs.watch import Watch
-from flash_dllm.caches import CACHES
 from flash_dllm.evaluation.study_table import StudyTable
-from flash_dllm.evaluation.sweep_file import SAMPLERS
-from flash_dllm.evaluation.tasks import OWN_TASKS
 from flash_dllm.evaluation.trial import sweep_items
-from flash_dllm.strategies import STRATEGIES
 
 HINT = "A recorded study. Click a point, or start a sweep of your own below."
-ADD = "add a knob …"
 # the file is ready when the new address has reached the button
 PRESS = "() => setTimeout(() => document.querySelector('#fd-sweep-made').click(), 60)"
 
@@ -61,48 +58,8 @@ class Sweep:
             self.pause = gr.Button("Pause", elem_id="fd-sweep-pause", min_width=70)
             self.resume = gr.Button("Resume", elem_id="fd-sweep-resume", min_width=70)
             self.cancel = gr.Button("Cancel", elem_id="fd-sweep-cancel", min_width=70)
-        with gr.Accordion("New sweep", open=False, elem_id="fd-sweep-new"):
-            self.search = gr.Textbox(
-                SEARCH, label="try these", lines=3, max_lines=8, elem_id="fd-sweep-search",
-                info="one knob a line: “gamma: 0.5, 0.6”, or “gamma: 0.5 to 0.9” for random",
-            )  # fmt: skip
-            names = ["strategy", "cache", *controls()]
-            self.add = gr.Dropdown(
-                [ADD, *names], value=ADD, show_label=False, container=False, filterable=True,
-                elem_id="fd-sweep-add",
-            )  # fmt: skip
-            self.tasks = gr.CheckboxGroup(
-                list(OWN_TASKS), value=["word"], label="tasks", elem_id="fd-sweep-tasks"
-            )
-            self.limit = gr.Number(
-                8, label="items a task", precision=0, elem_id="fd-sweep-limit"
-            )
-            self.quality = gr.Dropdown(
-                [(label, key) for key, label in QUALITIES.items()], value="accuracy",
-                label="how good", filterable=False, elem_id="fd-sweep-quality",
-            )  # fmt: skip
-            self.start = gr.Button("Start", variant="primary", elem_id="fd-sweep-start")
-            with gr.Accordion("Prompts, fixed knobs, sampler", open=False):
-                self.prompts = gr.Textbox(
-                    "", label="own prompts", lines=2, max_lines=8, elem_id="fd-sweep-prompts",
-                    info="one a line; judged by agreement with one token a step",
-                )  # fmt: skip
-                self.fixed = gr.Textbox(
-                    "", label="the same everywhere", lines=2, max_lines=8, elem_id="fd-sweep-fixed",
-                    info="like “temperature: 0.5”; else the model's preset",
-                )  # fmt: skip
-                with gr.Row():
-                    self.sampler = gr.Dropdown(
-                        list(SAMPLERS), value="grid", label="sampler", filterable=False,
-                        min_width=90, elem_id="fd-sweep-sampler",
-                    )  # fmt: skip
-                    self.trials = gr.Number(
-                        20, label="points", precision=0, min_width=70, elem_id="fd-sweep-trials"
-                    )
-                    self.seed = gr.Number(
-                        0, label="seed", precision=0, min_width=60, elem_id="fd-sweep-seed"
-                    )
-        with gr.Accordion("Open another study", open=False):
+        self.form = NewSweep(self.runs)
+        with gr.Accordion("Open another study", open=False) as self.other:
             self.address = gr.Textbox(
                 "", label="address", max_lines=1, elem_id="fd-sweep-address",
                 placeholder="sqlite:////home/me/sweep.db",
@@ -130,17 +87,11 @@ class Sweep:
             self._act, asked, [self.view, self.board, self.wanted], api_name="sweep_act",
             trigger_mode="multiple", **QUIET,
         )  # fmt: skip
-        self.add.input(
-            self._add, [self.add, self.search], [self.add, self.search], api_name="sweep_add",
-            **QUIET,
-        )  # fmt: skip
-        form = [
-            watch.model, self.search, self.fixed, self.tasks, self.prompts, self.limit,
-            self.sampler, self.trials, self.seed, self.quality,
-        ]  # fmt: skip
+        self.form.wire()
+        form = [watch.model, *self.form.fields]
         started = [self.job, *shown]
         for name, button, begin, inputs in (
-            ("start", self.start, self._start, [*asked, *form]),
+            ("start", self.form.start, self._start, [*asked, *form]),
             ("resume", self.resume, self._resume, asked),
         ):
             button.click(begin, inputs, started, api_name=f"sweep_{name}", **QUIET).success(
@@ -297,29 +248,12 @@ class Sweep:
 
     # --- a sweep that runs
 
-    def _add(self, name: str, search: str) -> tuple[str, str]:
-        line = suggestion(name)
-        if not line or f"{name}:" in search:
-            return ADD, search
-        return ADD, f"{search.rstrip()}\n{line}".lstrip()
-
     def _start(
-        self, number: str, known: list[Place], place: Place, view: View, model: str, search: str,
-        fixed: str, tasks: list[str], prompts: str, limit: float, sampler: str, trials: float,
-        seed: float, quality: str,
-    ) -> list[Any]:  # fmt: skip
+        self, number: str, known: list[Place], place: Place, view: View, model: str, *fields: Any
+    ) -> list[Any]:
         with told():
             self._free(number)
-            same = read_lines(fixed, "the same everywhere")
-            if several := [name for name, values in same.items() if len(values) != 1]:
-                raise RunError(f"{several[0]} has several values; put it under “try these”.")
-            sweep = planned(
-                self.runs.models.preset(model), self.sweeps.storage,
-                read_lines(search, "try these"), {n: v[0] for n, v in same.items()}, tasks,
-                [line.strip() for line in prompts.splitlines() if line.strip()],
-                int(limit or 0), sampler, int(trials or 0), int(seed or 0), quality,
-                **self.runs.models.choice(model),
-            )  # fmt: skip
+            sweep = self.form.plan(self.sweeps.storage, model, *fields)
             return self._begun(self.sweeps.start(sweep, model, visitor()), known)
 
     def _resume(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
@@ -385,51 +319,3 @@ def _said(table: StudyTable, place: Place) -> str:
     if table.is_open:
         return f"Paused: {table.settled} of {table.sweep.total} points measured. Resume goes on."
     return "All points are measured. Click one."
-
-
-def suggestion(name: str) -> str:
-    """A line for a knob with values to begin with.
-
-    >>> suggestion("gamma"), suggestion("track_size"), suggestion("cache")
-    ('gamma: 0.6, 0.7, 0.8', 'track_size: 16, 32, 64', 'cache: flash, none')
-    """
-    if name == "strategy":
-        return f"strategy: {', '.join(list(STRATEGIES)[:3])}"
-    if name == "cache":
-        return f"cache: {', '.join(list(CACHES)[:2])}"
-    control = controls().get(name)
-    if control is None:
-        return ""
-    if control.choices:
-        return f"{name}: {', '.join(control.choices)}"
-    if control.kind == "check":
-        return f"{name}: true, false"
-    if name == "seed":
-        return "seed: 0, 1, 2"
-    usual = control.default if isinstance(control.default, (int, float)) else 16
-    is_share = control.high == 1.0 and not control.is_whole
-    if is_share and usual >= 0.5:
-        return f"{name}: 0.6, 0.7, 0.8"
-    values = [usual / 2, usual, usual * 2] if usual else [0, 1, 2]
-    if control.is_whole:
-        values = list(dict.fromkeys(int(value) for value in values))
-    low, high = control.low, control.high
-    fitting = [v for v in values if (low is None or v >= low) and (high is None or v <= high)]
-    return f"{name}: {', '.join(knob_text(value) for value in fitting)}"
-
-
-def compared(trace, row, item: int) -> str:
-    """Whether a run is what the sweep measured, in words."""
-    if row.measured.get("model") not in (None, trace.model.fingerprint):
-        return "Its model has other weights than the one that was measured."
-    found = trace.tokens, trace.passes
-    kept = [row.measured.get(key) for key in ("tokens_by_item", "passes_by_item")]
-    if not all(isinstance(values, (list, tuple)) and item < len(values) for values in kept):
-        return ""
-    before = kept[0][item], kept[1][item]
-    if found == before:
-        return f"{found[0]} tokens in {found[1]} passes, as measured."
-    return (
-        f"{found[0]} tokens in {found[1]} passes; the sweep measured {before[0]} in {before[1]} "
-        "(another machine, or a batch whose sums round otherwise)."
-    )

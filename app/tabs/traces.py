@@ -18,7 +18,6 @@ from app.tabs.linked import Linked
 from app.tabs.shared import QUIET, told
 from app.tabs.watch import Watch
 from app.traces_view import traces_board
-from app.words import LANGUAGES
 
 TABS = [
     ("Watch", "watch"), ("Verify lab", "lab"), ("Compare", "compare"), ("Sweep", "sweep"),
@@ -85,7 +84,6 @@ class Traces:
         mine: gr.State,
         watch: Watch,
         tabs: gr.Tabs,
-        language: gr.Dropdown,
         linked: Linked,
     ) -> None:
         shown = [self.chosen, self.board]
@@ -109,7 +107,7 @@ class Traces:
             ).success(None, None, None, js=PRESS, api_visibility="private")  # fmt: skip
         self.copy.click(
             self._query,
-            [run_id, watch.step, self.opens, language, *linked.inputs, *watch.settings()],
+            [run_id, watch.step, self.opens, *linked.inputs, *watch.settings()],
             self.query,
             api_name="link",
             **QUIET,
@@ -176,9 +174,8 @@ class Traces:
             )
         return store.file(name, f".{kind}", lambda path: writer(trace, path))
 
-    def _query(self, run: str, step: int, tab: str, language: str, *rest: Any) -> str:
+    def _query(self, run: str, step: int, tab: str, *rest: Any) -> str:
         with told():
             beside, (prompt, model, *raw) = self.linked.split(rest)
             link = self.watch.events.link(run, step, tab, prompt, model, raw)
-            spoken = "" if language == LANGUAGES[0] else language
-            return packed(query_of(replace(link, language=spoken, **beside)))
+            return packed(query_of(replace(link, **beside)))

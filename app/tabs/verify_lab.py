@@ -15,10 +15,8 @@ from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.shared import QUIET, share, told, visitor
 from app.tabs.watch import Watch
+from app.words import Says
 from flash_dllm.trace import DecodeTrace
-
-HINT = "Move ε, γ or βₜ here, or ε and γ in the pictures: the step is judged again at once."
-
 
 # as many as a trace records by attention
 MOST_TRACKED = 64
@@ -31,7 +29,9 @@ class VerifyLab:
         self.runs = runs
         with gr.Tab("Verify lab", id="lab") as self.tab, gr.Row(elem_classes="fd-page"):
             with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
-                self.step = gr.Slider(1, 2, 1, step=1, label="step", elem_id="fd-lab-step")
+                self.step = gr.Slider(
+                    1, 2, 1, step=1, label="step", buttons=[], elem_id="fd-lab-step"
+                )
                 with gr.Row():
                     self.back = gr.Button("Step back", elem_id="fd-lab-back", min_width=80)
                     self.next = gr.Button("Step on", elem_id="fd-lab-next", min_width=80)
@@ -43,17 +43,20 @@ class VerifyLab:
                 )  # fmt: skip
                 self.reset = gr.Button("Thresholds of the run", elem_id="fd-lab-reset")
                 self.real = gr.Button("Run it for real", variant="primary", elem_id="fd-lab-real")
-                self.status = text_line(HINT, "fd-lab-status")
+                self.status = text_line(Says("lab", "en")("hint"), "fd-lab-status")
             with gr.Column(scale=1, min_width=320, elem_classes="fd-main"):
                 self.board = board_view("fd-lab-board")
                 self.job = gr.State("")
 
-    def wire(self, run_id: gr.State, watch: Watch) -> None:
+    def wire(self, run_id: gr.State, watch: Watch, language: gr.State) -> None:
+        """language: one of `app/words.py::LANGUAGES`, "" for English."""
         thresholds = [self.epsilon, self.gamma, self.track]
         filled = [self.step, *thresholds, self.board, self.status]
-        self.tab.select(self._open, [run_id, watch.step], filled, api_name="lab", **QUIET)
-        self.reset.click(self._open, [run_id, self.step], filled, api_name="lab_reset", **QUIET)
-        asked = [run_id, self.step, *thresholds]
+        self.tab.select(self._open, [language, run_id, watch.step], filled, api_name="lab", **QUIET)
+        self.reset.click(
+            self._open, [language, run_id, self.step], filled, api_name="lab_reset", **QUIET
+        )
+        asked = [language, run_id, self.step, *thresholds]
         latest: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
         for slider in (self.step, *thresholds):
             slider.input(self._judge, asked, self.board, api_name="lab_judge", **latest)
@@ -83,12 +86,14 @@ class VerifyLab:
 
     # --- what the events do
 
-    def _open(self, name: str, step: int) -> list[Any]:
+    def _open(self, language: str, name: str, step: int) -> list[Any]:
         with told():
             trace = self.runs.store.trace(name)
-            return self._filled(trace, name, step, HINT)
+            return self._filled(language, trace, name, step, Says("lab", language or "en")("hint"))
 
-    def _filled(self, trace: DecodeTrace, name: str, step: int, status: str) -> list[Any]:
+    def _filled(
+        self, language: str, trace: DecodeTrace, name: str, step: int, status: str
+    ) -> list[Any]:
         step = max(1, min(int(step), len(trace.steps)))
         sliders = [
             gr.update(value=trace.strategy.get(knob, 0), visible=knob in trace.strategy)
@@ -96,30 +101,38 @@ class VerifyLab:
         ]
         track = trace.cache.get("track_size")
         sliders.append(gr.update(value=track or 1, visible=track is not None))
-        value = lab_board(trace, name, step, None, None)
+        value = lab_board(trace, name, step, None, None, language=language or "en")
         # a slider needs room between its ends
         slider = gr.update(maximum=max(2, len(trace.steps)), value=step)
         return [slider, *sliders, value, packed(status)]
 
-    def _judge(self, name: str, step: float, epsilon: float, gamma: float, track: float) -> str:
+    def _judge(
+        self,
+        language: str,
+        name: str,
+        step: float,
+        epsilon: float,
+        gamma: float,
+        track: float,
+    ) -> str:
         with told():
             trace = self.runs.store.trace(name)
             number = max(1, min(int(step), len(trace.steps)))
-            return lab_board(trace, name, number, share(epsilon), share(gamma), int(track))
+            moved = share(epsilon), share(gamma), int(track)
+            return lab_board(trace, name, number, *moved, language or "en")
 
     def _by(self, steps: int):
-        def go(
-            name: str, step: float, epsilon: float, gamma: float, track: float
-        ) -> tuple[int, str]:
+        def go(language: str, name: str, step: float, *moved: float) -> tuple[int, str]:
             with told():
                 last = len(self.runs.store.trace(name).steps)
                 to = max(1, min(int(step) + steps, last))
-                return to, self._judge(name, to, epsilon, gamma, track)
+                return to, self._judge(language, name, to, *moved)
 
         return go
 
     def _act(
         self,
+        language: str,
         name: str,
         step: float,
         epsilon: float,
@@ -130,12 +143,15 @@ class VerifyLab:
         value, skip = event.value, gr.skip()
         if event.name == "step":
             step = int(value) if isinstance(value, int) else step
-            return step, skip, skip, skip, self._judge(name, step, epsilon, gamma, track)
+            board = self._judge(language, name, step, epsilon, gamma, track)
+            return step, skip, skip, skip, board
         if event.name == "epsilon":
             epsilon = share(value)
-            return skip, epsilon, skip, skip, self._judge(name, step, epsilon, gamma, track)
+            board = self._judge(language, name, step, epsilon, gamma, track)
+            return skip, epsilon, skip, skip, board
         gamma = share(value)
-        return skip, skip, gamma, skip, self._judge(name, step, epsilon, gamma, track)
+        board = self._judge(language, name, step, epsilon, gamma, track)
+        return skip, skip, gamma, skip, board
 
     def _prepare(
         self, previous: str, name: str, epsilon: float, gamma: float, track: float
@@ -153,6 +169,7 @@ class VerifyLab:
     def _real(
         self,
         number: str,
+        language: str,
         name: str,
         step: float,
         epsilon: float,
@@ -174,7 +191,7 @@ class VerifyLab:
             words = real_run.verdict(recorded, real, share(epsilon), share(gamma))
             at = real_run.telling(recorded, real) or int(step)
             yield [
-                *self._filled(real, found, at, f"{words} Watch shows this run now."),
+                *self._filled(language, real, found, at, f"{words} Watch shows this run now."),
                 *self.watch.events.shown(found, update.status),
             ]
 

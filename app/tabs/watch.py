@@ -81,7 +81,7 @@ class Watch:
             with gr.Row():
                 for name in pair:
                     self._knob(self.controls[name])
-        with gr.Accordion("Advanced", open=False, elem_id="fd-advanced"):
+        with gr.Accordion("Advanced", open=False, elem_id="fd-advanced") as self.advanced:
             self._choice("cache", self.runs.models.caches(presets.EMBEDDED))
             for name, control in self.controls.items():
                 if name not in MAIN:
