@@ -12,10 +12,6 @@ gamma_ms: slider input to the frame after the verdicts are drawn, Python and net
 from __future__ import annotations
 
 import argparse
-import csv
-import datetime
-import os
-import platform
 import statistics
 import sys
 from pathlib import Path
@@ -125,14 +121,6 @@ def measure(page_url: str, paints: int, steps: int) -> dict[str, float]:
     }
 
 
-def processor() -> str:
-    """The processor's name, as far as the system tells."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trace", help="a trace file to open the page with")
@@ -142,16 +130,14 @@ def main() -> int:
     parser.add_argument("--note", default="")
     options = parser.parse_args()
 
-    import gradio
-    import plotly
-
     from app.presets import TRACES, presets
     from app.runs import Runs
     from app.serve import launch
     from app.ui import build
+    from benchmarks.result_rows import append, circumstances
     from tests.browser_page import free_port
 
-    runs = Runs()
+    before, runs = circumstances(), Runs()
     if options.positions:
         name = runs.store.keep(long_run(options.positions))
     else:
@@ -162,26 +148,14 @@ def main() -> int:
     numbers = measure(url, options.paints, options.steps)
     demo.close()
     row = {
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "cpu": processor(),
-        "cores": os.cpu_count(),
-        "load": round(os.getloadavg()[0], 2),
-        "gradio": gradio.__version__,
-        "plotly": plotly.__version__,
+        **before,
         "positions": trace.gen_length,
         "window": trace.config["window_size"],
         "steps": len(trace.steps),
         **{key: round(value, 1) for key, value in numbers.items()},
         "note": options.note,
     }
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not RESULTS.is_file()
-    with open(RESULTS, "a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, row)
-        if is_new:
-            writer.writeheader()
-        writer.writerow(row)
-    print(", ".join(f"{key} {value}" for key, value in row.items()))
+    append(RESULTS, row)
     return 0
 
 

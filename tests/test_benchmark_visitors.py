@@ -3,7 +3,8 @@
 import json
 import math
 
-from benchmarks import visitors
+from benchmarks import visitor_pages, visitors
+from benchmarks.result_rows import append
 
 
 def test_a_row_within_its_budget_misses_nothing():
@@ -42,3 +43,34 @@ def test_every_visitor_has_a_prompt_of_their_own():
 
 def test_every_budget_has_its_column():
     assert set(visitors.BUDGET) <= set(visitors.COLUMNS)
+
+
+def test_a_process_is_below_its_grandparent_and_not_below_its_child():
+    parents = {2: 1, 3: 2, 4: 9}
+    assert visitor_pages.is_below(1, 3, parents) and visitor_pages.is_below(2, 3, parents)
+    assert not visitor_pages.is_below(3, 2, parents)
+    assert not visitor_pages.is_below(1, 4, parents)
+
+
+def test_objects_are_all_but_code_and_what_is_the_browsers_own():
+    # four nodes of two fields, type and size, among others that do not count
+    snapshot = {
+        "snapshot": {
+            "meta": {
+                "node_fields": ["type", "name", "self_size"],
+                "node_types": [["object", "code", "native", "string"], "string", "number"],
+            }
+        },
+        "nodes": [0, 7, 100, 1, 7, 1000, 2, 7, 2000, 3, 7, 30],
+    }
+    assert visitor_pages.objects(snapshot) == 130
+
+
+def test_rows_keep_earlier_ones_when_a_column_is_new(tmp_path):
+    path = tmp_path / "rows.csv"
+    append(path, {"date": "1", "event": 3, "note": "first"})
+    append(path, {"date": "2", "idle": 4, "note": "a, b"})
+    assert path.read_text("utf-8") == (
+        'date,event,idle,note\n1,3,,first\n2,,4,"a, b"\n'
+    )  # fmt: skip
+    assert list(tmp_path.iterdir()) == [path]
