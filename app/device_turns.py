@@ -1,6 +1,7 @@
 """Runs and sweeps that share a GPU take turns, a step each; on a CPU they share the cores anyway.
 
 Two threads must not launch into one device at a time: one of them may be capturing a CUDA graph.
+On a CPU a run's steps are made in a thread that stands back behind everything else.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
+
+from app.background import Background
 
 Item = TypeVar("Item")
 
@@ -21,6 +24,7 @@ class DeviceTurns:
         self._lock = threading.Lock()
         self._waiting = 0
         self._counting = threading.Lock()  # += of two threads can lose one
+        self._background = Background()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -36,9 +40,9 @@ class DeviceTurns:
             self._lock.release()
 
     def each(self, engine: Any, steps: Iterator[Item]) -> Iterator[Item]:
-        """The same items, each made in a turn of its own."""
+        """The same items, each made in a turn of its own; on a CPU, in the background."""
         if engine.info.device == "cpu":
-            yield from steps
+            yield from self._background.each(steps)
             return
         while True:
             with self.turn():

@@ -20,7 +20,13 @@ PLOTLY_JS = ASSETS / "plotly-cartesian.min.js"
 
 
 # scripts of tabs that open later come from files, once for all: the page itself stays small
-STATIC = [PLOTLY_JS, *(ASSETS / f"{name}.js" for name in ("board", "player", "player_charts"))]
+STATIC = [PLOTLY_JS, ASSETS / "board.js"]
+# the player's own script stands in the page's head, and a player only calls it: gradio searches a
+# component's script for every name that it asks of the component, at each update that skips it
+CALL_PLAYER = """
+    window.fdPlayer(element, props, trigger, watch);
+    // what it sends, for gradio to find: "gamma", "epsilon", "resync", "step", "follow"
+"""
 
 
 def trace_player(message: str) -> gr.HTML:
@@ -32,7 +38,7 @@ def trace_player(message: str) -> gr.HTML:
     return gr.HTML(
         message,
         html_template=_read("player.html"),
-        js_on_load=_read("player_charts.js") + _read("player.js"),
+        js_on_load=CALL_PLAYER,
         apply_default_css=False,
         states=theme.states_json(),
         words=player_words(),
@@ -59,9 +65,7 @@ def later_player() -> gr.HTML:
     return gr.HTML(
         "",
         html_template=_read("player.html"),
-        js_on_load=_later(
-            "player_charts.js", "player.js", events=("gamma", "epsilon", "step", "resync", "follow")
-        ),
+        js_on_load=CALL_PLAYER,
         apply_default_css=False,
         states=theme.states_json(),
         words=player_words(),
@@ -118,24 +122,29 @@ def plotly_url() -> str:
 
 
 def page_head() -> str:
-    """Style sheet of the page: the palette of `theme.py` and the assets' rules."""
-    sheets = (_read(f"{name}.css") for name in ("player", "board", "page"))
-    return "<style>" + theme.css_variables() + "".join(sheets) + "</style>"
+    """Style sheet of the page (the palette of `theme.py` and the assets' rules), and the player."""
+    sheets = "".join(_read(f"{name}.css") for name in ("player", "board", "page"))
+    script = _read("player_charts.js") + _read("player.js")
+    return (
+        f"<style>{theme.css_variables()}{sheets}</style>"
+        f"<script>{_read('frames.js')}</script>"
+        f"<script>window.fdPlayer = (element, props, trigger, watch) => {{{script}}};</script>"
+    )
 
 
-def _later(*names: str, events: tuple[str, ...]) -> str:
+def _later(name: str, events: tuple[str, ...]) -> str:
     """A script that fetches the component's own one when its tab opens, and runs it.
 
     events  gradio looks for their names in quotes, to know what the component sends
     """
-    urls = [f"gradio_api/file={(ASSETS / name).as_posix()}" for name in names]
+    url = f"gradio_api/file={(ASSETS / name).as_posix()}"
     return f"""
-        const names = {json.dumps(urls)}, events = {json.dumps(events)};
+        const events = {json.dumps(events)};
         let changed = () => {{}};
         watch('value', () => changed());  // gradio takes a watch only now, not after the fetch
         const later = (_, call) => {{ changed = call; }};
-        Promise.all(names.map((name) => fetch(name).then((answer) => answer.text()))).then(
-            (texts) => new Function('element', 'props', 'trigger', 'watch', texts.join(';'))(
+        fetch({json.dumps(url)}).then((answer) => answer.text()).then(
+            (text) => new Function('element', 'props', 'trigger', 'watch', text)(
                 element, props, trigger, later));
     """
 

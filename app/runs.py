@@ -31,8 +31,10 @@ from flash_dllm.strategies.base import DecodingStrategy
 from flash_dllm.trace import DecodeTrace, StepTrace
 
 log = logging.getLogger(__name__)
-UPDATE_SECONDS = 0.1
-WAIT_SECONDS = 1.0  # a waiting run says so this often: who has left is noticed then
+UPDATE_SECONDS, SLOW_UPDATE_SECONDS = 0.1, 0.3  # the second one while others wait
+# a waiting run tells its place so often, and whoever has left is noticed then; as every word costs
+# the page and the server something, a long line tells less often
+WAIT_SECONDS, WAIT_SECONDS_EACH = 1.0, 0.5
 FORGET_SECONDS = 600.0
 MOST_ENDED = 256
 
@@ -73,6 +75,7 @@ class Update:
     header  with the first update of a run that has begun: the trace without steps
     steps   since the last update
     trace   with the last update: everything that was decoded
+    name    with the trace, if it has steps: what it is kept under
     error   with the last update of a run that failed
     text_of with the header: id → text of any token
     """
@@ -81,6 +84,7 @@ class Update:
     header: DecodeTrace | None = None
     steps: tuple[StepTrace, ...] = ()
     trace: DecodeTrace | None = None
+    name: str = ""
     error: str = ""
     text_of: Callable[[int], str] | None = None
 
@@ -234,8 +238,9 @@ class Runs:
             self.turns.wake()
 
     def run(self, number: str) -> Iterator[Update]:
-        """Decode a job when its turn comes, with at most ten updates a second; the last one
-        carries the trace, unless it was stopped before its turn. Raises RunError."""
+        """Decode a job when its turn comes, with at most ten updates a second (three, if others
+        wait); the last one carries the trace, unless it was stopped before its turn. Raises
+        RunError."""
         job = self._jobs.get(number)
         if job is None:
             raise RunError("This run is no longer known; press Run again.")
@@ -265,11 +270,14 @@ class Runs:
 
     def _wait(self, place: Place, before: str = "") -> Iterator[Update]:
         """Updates with the place in the line, until its turn comes or it is stopped."""
-        begin, within = time.monotonic(), 0.0
-        while not self.turns.wait(place, within) and not place.stop.is_set():
-            line = queued_sentence(self.turns.ahead(place), time.monotonic() - begin)
+        begin, next_word = time.monotonic(), 0.0
+        while not self.turns.wait(place, next_word - time.monotonic()) and not place.stop.is_set():
+            now = time.monotonic()
+            if now < next_word:
+                continue  # the line moved, and this run is still not the next one
+            line = queued_sentence(self.turns.ahead(place), now - begin)
             yield Update(f"{before}{line}")
-            within = WAIT_SECONDS
+            next_word = now + max(WAIT_SECONDS, WAIT_SECONDS_EACH * len(self.turns))
 
     def so_far(self, number: str) -> DecodeTrace | None:
         """What a run that is going on has decoded, for a page that lost an update."""
@@ -303,6 +311,7 @@ class Runs:
         yield Update("started", header=header, text_of=engine.token_text)
         steps = job.steps
         sent, passes, masks, failure = 0, 0, job.config.gen_length, ""
+        pace = UPDATE_SECONDS
         begin = last = time.monotonic()
         decoding = decode_steps(engine, prompt_ids, job.strategy, job.cache, job.config)
         try:
@@ -314,8 +323,9 @@ class Runs:
                     now = time.monotonic()
                     if job.stop.is_set():
                         break
-                    if now - last >= UPDATE_SECONDS:
+                    if now - last >= pace:
                         last = now
+                        pace = SLOW_UPDATE_SECONDS if len(self.turns) > 1 else UPDATE_SECONDS
                         line = status_sentence(len(steps), masks, passes, now - begin)
                         yield Update(line, steps=tuple(steps[sent:]))
                         sent = len(steps)
@@ -335,12 +345,12 @@ class Runs:
         finally:
             decoding.close()  # type: ignore[attr-defined]  # a generator in fact
             trace = finish_trace(engine, header, steps)
-            if steps:
-                job.kept.append(self.store.keep(trace))
+            name = self.store.keep(trace) if steps else ""
+            job.kept.extend([name] if name else [])
         seconds = time.monotonic() - begin
         line = end_sentence(trace, seconds)
         self.learn(job.model, trace, seconds)
-        yield Update(line, steps=tuple(steps[sent:]), trace=trace, error=failure)
+        yield Update(line, steps=tuple(steps[sent:]), trace=trace, name=name, error=failure)
 
 
 def encode(engine: Any, prompt: str, raw: bool = False) -> list[int]:

@@ -72,7 +72,7 @@ class Turns:
         """Whether its turn has come; returns early when something has changed in the line."""
         with self._changed:
             if not self._take(place) and not place.stop.is_set():
-                self._changed.wait(within)
+                self._changed.wait(max(0.0, within))
             return self._now is place or self._take(place)
 
     def ahead(self, place: Place | None = None) -> int:

@@ -18,7 +18,7 @@ from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
 from app.tabs.learn import Learn
 from app.tabs.reload import Reload
-from app.tabs.shared import QUIET, telling, told, visitor
+from app.tabs.shared import QUIET, SHORT, telling, told, visitor
 from app.tabs.sweep import Sweep
 from app.tabs.traces import Traces
 from app.tabs.verify_lab import VerifyLab
@@ -58,7 +58,7 @@ class Page:
             learn.wire()
             traces.wire(run_id, mine, self.watch, tabs, learn.language)
             figure.wire(run_id)
-            run_id.change(remembered, [mine, run_id], mine, api_name="remember", **QUIET)
+            run_id.change(remembered, [mine, run_id], mine, api_name="remember", **SHORT)
             reload.wire(run_id, self.watch, tabs)
             self.opened = [*self.watch.filled(run_id), self.watch.step, tabs, learn.asked]
             self.watch.player.follow(

@@ -329,11 +329,24 @@ function whatIf(message) {
   find('.fd-whatif button').textContent = message.badge; find('.fd-whatif span').textContent = message.explain;
   root.dataset.badge = W ? message.badge : '';
   const changed = (w) => (w ? Object.keys(w.steps).join() + w.first : '-1');
-  if (changed(before) !== changed(W) || (W && Object.keys(W.steps).length)) charts.run();
-  show(i).then(() => { root.dataset.judged = Date.now(); });
+  const isOther = changed(before) !== changed(W) || (W && Object.keys(W.steps).length > 0);
+  Promise.all([isOther && charts.run(), show(i)]).then(() => { root.dataset.judged = Date.now(); });
 }
 function setFoot() { find('.fd-foot').textContent = [line(T.summary), T.settings, T.model].filter(Boolean).join('  ·  '); }
-let late = null;
+// steps of a run that is going on: several may have piled up on a busy machine, and are drawn once;
+// after a drawing the page rests twice as long as that took, so that it always answers
+let late = null, restedAt = 0;
+function soon() { if (late === null) late = setTimeout(catchUp, Math.max(40, restedAt - performance.now())); }
+async function catchUp() {
+  const begin = performance.now(), count = T.steps.length;
+  try {
+    layOut(); heaviest(); charts.trace(T);
+    await Promise.all([charts.run(), show(root.classList.contains('following') ? T.steps.length - 1 : i)]);
+  } finally {
+    late = null; restedAt = performance.now() + 2 * (performance.now() - begin);
+    if (T.live && T.steps.length > count) soon();
+  }
+}
 function tell(S, lines) { S.say = lines[S.say]; S.stop = lines[S.stop]; S.why = S.why.map((n) => lines[n]); }
 function receive() {
   if (!props.value) return;
@@ -346,8 +359,7 @@ function receive() {
     T.texts.splice(message.base, message.texts.length, ...message.texts);
     T.lines.splice(message.lbase, message.lines.length, ...message.lines); message.steps.forEach((S) => tell(S, T.lines));
     T.steps.splice(message.from, message.steps.length, ...message.steps);
-    // several may have piled up on a busy machine: they are drawn once
-    if (late === null) late = setTimeout(() => { late = null; layOut(); heaviest(); charts.trace(T); charts.run(); show(root.classList.contains('following') ? T.steps.length - 1 : i); }, 40);
+    soon();
     return;
   }
   clearTimeout(late); late = null;

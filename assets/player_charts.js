@@ -20,21 +20,29 @@ function makeCharts(root, states, on) {
     for (const name of ['panel', 'ink', 'quiet', 'line', 'grid', 'axis', 'tracked', 'font']) colour[name] = get(name);
     colour.lines = ['ink', 'epsilon', 'mismatch-cell', 'gamma', 'tracked', 'quiet'].map(get);
   }
-  const axis = (more) => ({ gridcolor: colour.grid, linecolor: colour.axis, zeroline: false, fixedrange: true, automargin: false, ticks: '', tickfont: { color: colour.quiet }, ...more });
+  const axis = (more) => ({ gridcolor: colour.grid, linecolor: colour.axis, zeroline: false, fixedrange: true, automargin: false, ticklabeloverflow: 'allow', ticks: '', tickfont: { color: colour.quiet }, ...more });
   const layout = (more) => ({
     font: { family: colour.font, size: 12, color: colour.quiet }, paper_bgcolor: 'rgba(0,0,0,0)', plot_bgcolor: 'rgba(0,0,0,0)',
     showlegend: false, hovermode: 'closest', dragmode: false, uirevision: 'keep', bargap: 0.18, ...more });
   const title = (text) => ({ text, font: { color: colour.quiet, size: 12 }, standoff: 6 });
-  const react = (name, data, more) => P.react(plot[name], data, { ...layout(more), width: over[name].clientWidth, height: over[name].clientHeight }, config).then(() => listen(name));
+  // sizes as the browser tells them: to ask for one after a change makes it lay out the whole page
+  const sizes = new Map(), sized = new ResizeObserver((all) => { for (const one of all) sizes.set(one.target, { width: Math.round(one.contentRect.width), height: Math.round(one.contentRect.height) }); });
+  for (const name in over) sized.observe(over[name]);
+  const size = (name) => { const box = over[name]; if (!sizes.has(box)) sizes.set(box, { width: box.clientWidth, height: box.clientHeight }); return sizes.get(box); };
+  const react = (name, data, more, height = size(name).height) => P.react(plot[name], data, { ...layout(more), width: size(name).width, height }, config).then(() => listen(name));
+  // a chart takes some 20 ms, so between two of them the page gets its chance to answer
+  const turn = new MessageChannel(), turns = [];
+  turn.port1.onmessage = () => turns.shift()();
+  const breathe = () => new Promise((go) => { turns.push(go); turn.port2.postMessage(0); });
 
   function ladder(S) {
     const n = S.w.length, x = [...Array(n).keys()];
     const y = x.map((k) => (S.mc[k] >= 0 ? S.mc[k] : S.r[k] === 0 ? S.c[k] : null)).map((v) => v === null ? null : v / 1000);
     const differs = x.filter((k) => S.m[k] >= 0 && S.m[k] !== S.x[k]);
-    const span = Math.max(T.window, 4), size = Math.max(4, Math.min(16, plot.ladder.clientWidth / span * 0.62));
+    const span = Math.max(T.window, 4), mark = Math.max(4, Math.min(16, size('ladder').width / span * 0.62));
     return react('ladder', [
       { type: 'bar', x, y, marker: { color: x.map((k) => colour.cells[+S.v[k]]), opacity: x.map((k) => ({ 1: 0.45, 8: 0.8 })[S.v[k]] || 1), line: { width: 0 } }, hoverinfo: 'none' },
-      { type: 'scatter', mode: 'markers', x, y: S.c.map((c) => c / 1000), hoverinfo: 'none', marker: { symbol: 'line-ew', size, line: { width: 2, color: colour.ink } } },
+      { type: 'scatter', mode: 'markers', x, y: S.c.map((c) => c / 1000), hoverinfo: 'none', marker: { symbol: 'line-ew', size: mark, line: { width: 2, color: colour.ink } } },
       { type: 'scatter', mode: 'markers', x: differs, y: differs.map((k) => S.mc[k] / 1000 + 0.045), hoverinfo: 'none', marker: { symbol: 'x-thin', size: 7, line: { width: 1.5, color: colour.ink } } },
     ], {
       margin: { l: 34, r: 6, t: 4, b: 40 },
@@ -55,8 +63,8 @@ function makeCharts(root, states, on) {
     const stopName = on.line(S.stop);
     line(stop, stopName ? S.a - 0.5 : null, 1.27);
     name.textContent = stopName;
-    const isRight = X(S.a - 0.5) > plot.ladder.clientWidth * 0.42;
-    Object.assign(name.style, { display: stopName ? 'block' : 'none', left: isRight ? 'auto' : X(S.a - 0.5) + 'px', right: isRight ? plot.ladder.clientWidth - X(S.a - 0.5) + 'px' : 'auto', textAlign: isRight ? 'right' : 'left' });
+    const width = size('ladder').width, isRight = X(S.a - 0.5) > width * 0.42;
+    Object.assign(name.style, { display: stopName ? 'block' : 'none', left: isRight ? 'auto' : X(S.a - 0.5) + 'px', right: isRight ? width - X(S.a - 0.5) + 'px' : 'auto', textAlign: isRight ? 'right' : 'left' });
     threshold('gamma', on.thresholds().gamma);
     threshold('eps', on.thresholds().eps);
   }
@@ -98,17 +106,30 @@ function makeCharts(root, states, on) {
     return react('attention', [{
       type: 'bar', orientation: 'h', y, x: rows.map((r) => r[2] / 1000), hoverinfo: 'none',
       marker: { color: solid.map((s) => (s ? colour.tracked : 'rgba(0,0,0,0)')), line: { width: 1.2, color: solid.map((s) => (s ? colour.tracked : colour.axis)) } },
-      text: rows.map((r) => (r[3] === 2 ? on.w('new') : '')), textposition: 'outside', textfont: { color: colour.quiet, size: 11 }, cliponaxis: false,
     }], {
       margin: { l: 116, r: 10, t: 4, b: 40 },
       xaxis: axis({ range: [0, T.most * 1.12], title: title(on.w('attention_axis')), tickformat: T.most < 0.05 ? '.1%' : '.0%', nticks: 4 }),
       yaxis: axis({ range: [n - 0.4, -0.6], tickvals: y, ticktext: rows.map((r) => `${r[0]} ${escapeText(short(T.texts[r[1]][0]))}`), showgrid: false }),
+    }).then(() => entered(rows));
+  }
+  function entered(rows) { // "new" behind a bar; as the chart's own text it costs as much as the chart
+    const { xaxis: ax, yaxis: ay } = plot.attention._fullLayout;
+    for (const word of over.attention.querySelectorAll('.fd-new')) word.remove();
+    rows.forEach((r, k) => {
+      if (r[3] !== 2) return;
+      const word = document.createElement('span');
+      word.className = 'fd-new'; word.textContent = on.w('new');
+      Object.assign(word.style, { left: ax._offset + ax.l2p(r[2] / 1000) + 4 + 'px', top: ay._offset + ay.l2p(k) + 'px' });
+      over.attention.append(word);
     });
   }
 
-  function run() { // the run map and the tokens per step share their rows
-    const n = T.steps.length, last = Math.max(n, T.live ? 8 : 3), height = Math.max(190, Math.min(380, 60 + last * 7));
+  let latest = 0;
+  async function run() { // the run map and the tokens per step share their rows
+    const mine = ++latest, n = T.steps.length, last = Math.max(n, T.live ? 8 : 3), height = Math.max(190, Math.min(380, 60 + last * 7));
     for (const name of ['map', 'progress']) boxes[name].querySelector('.fd-plot').style.height = height + 'px';
+    await breathe();
+    if (mine !== latest) return;
     const y = T.steps.map((_, k) => k + 1), S = T.steps.map((_, k) => on.step(k));
     const rows = axis({ range: [last + 0.5, 0.5], dtick: last > 24 ? 10 : last > 12 ? 5 : 1, tick0: 0, showgrid: false });
     const margin = { l: 34, r: 6, t: 6, b: 40 };
@@ -117,12 +138,14 @@ function makeCharts(root, states, on) {
     const most = Math.max(4, ...S.map((s) => s.n[0] + s.n[1] + s.n[2]));
     const bar = (k, code) => ({ type: 'bar', orientation: 'h', y, x: S.map((s) => s.n[k]), marker: { color: colour.cells[code] }, hoverinfo: 'none' });
     const scale = states.flatMap((s, k) => [[k / states.length, colour.cells[k]], [(k + 1) / states.length, colour.cells[k]]]);
-    return Promise.all([
-      react('map', [{ type: 'heatmap', z: S.map((s) => [...s.row].map((c) => parseInt(c, 16))), y, zmin: -0.5, zmax: states.length - 0.5, colorscale: scale, showscale: false, hoverinfo: 'none', xgap: T.n <= 64 ? 1 : 0, ygap: n <= 24 ? 1 : 0 }],
-        { margin, xaxis: axis({ range: [-0.5, T.n - 0.5], title: title(on.w('map_axis')), showgrid: false, constrain: 'domain' }), yaxis: rows }),
-      react('progress', [bar(0, 2), bar(1, 3), bar(2, 6), ...(taken ? [{ ...bar(0, 10), x: S.map((s) => -s.out.length) }] : []), { type: 'scatter', mode: 'lines', xaxis: 'x2', y, x: S.map((s) => s.pass), line: { color: colour.axis, width: 1.5 }, hoverinfo: 'none' }],
-        { margin, barmode: 'stack', xaxis: axis({ range: [-1.1 * taken, most * 1.1], title: title(on.w(taken ? 'progress_taken_axis' : 'progress_axis')), dtick: Math.max(1, Math.ceil(most / 5)), tick0: 0 }), xaxis2: axis({ overlaying: 'x', side: 'top', range: [0, Math.max(4, 1.1 * (n ? S[n - 1].pass : 0))], showgrid: false, showticklabels: false }), yaxis: { ...rows, matches: undefined } }),
-    ]).then(() => now(shown));
+    await react('map', [{ type: 'heatmap', z: S.map((s) => [...s.row].map((c) => parseInt(c, 16))), y, zmin: -0.5, zmax: states.length - 0.5, colorscale: scale, showscale: false, hoverinfo: 'none', xgap: T.n <= 64 ? 1 : 0, ygap: n <= 24 ? 1 : 0 }],
+        { margin, xaxis: axis({ range: [-0.5, T.n - 0.5], title: title(on.w('map_axis')), showgrid: false, constrain: 'domain' }), yaxis: rows }, height);
+    now(shown);
+    await breathe();
+    if (mine !== latest) return;
+    await react('progress', [bar(0, 2), bar(1, 3), bar(2, 6), ...(taken ? [{ ...bar(0, 10), x: S.map((s) => -s.out.length) }] : []), { type: 'scatter', mode: 'lines', xaxis: 'x2', y, x: S.map((s) => s.pass), line: { color: colour.axis, width: 1.5 }, hoverinfo: 'none' }],
+        { margin, barmode: 'stack', xaxis: axis({ range: [-1.1 * taken, most * 1.1], title: title(on.w(taken ? 'progress_taken_axis' : 'progress_axis')), dtick: Math.max(1, Math.ceil(most / 5)), tick0: 0 }), xaxis2: axis({ overlaying: 'x', side: 'top', range: [0, Math.max(4, 1.1 * (n ? S[n - 1].pass : 0))], showgrid: false, showticklabels: false }), yaxis: { ...rows, matches: undefined } }, height);
+    now(shown);
   }
   function now(i) {
     for (const name of ['map', 'progress']) {
@@ -142,7 +165,7 @@ function makeCharts(root, states, on) {
   function lived(offset) { // [step index, place in the step, the step as judged now]
     return T.steps.flatMap((s, k) => { const S = s.w.includes(offset) ? on.step(k) : s, n = S.w.indexOf(offset); return n < 0 ? [] : [[k, n, S]]; });
   }
-  function life(offset) {
+  async function life(offset) {
     const box = boxes.life, note = box.querySelector('p'), moments = T && offset >= 0 && offset < T.n ? lived(offset) : [];
     picked = offset;
     box.querySelector('h3').textContent = on.w('life') + (moments.length ? ' · ' + on.w('position', { p: offset }) : '');
@@ -159,17 +182,21 @@ function makeCharts(root, states, on) {
       return row;
     }));
     mark();
-    if (!P || !T) return null;
+    if (!P || !T) return;
+    const trace = T;
+    await breathe();
+    if (picked !== offset || T !== trace) return;
     const chance = (S, n, t) => { if (S.x[n] === t) return S.c[n]; for (let a = 0; a < S.alt[n].length; a += 2) if (S.alt[n][a] === t) return S.alt[n][a + 1]; return null; };
     const rivals = (T.rivals && T.rivals[offset]) || [], x = moments.map(([k]) => k + 1), end = T.at[offset];
     const lines = rivals.map((t, r) => { const y = moments.map(([, n, S]) => chance(S, n, t)); return { type: 'scatter', mode: 'lines+markers+text', x, y: y.map((v) => (v === null ? null : v / 1000)), text: y.map((v, k) => (v !== null && (!r || v >= 60) && (k + 1 === y.length || y[k + 1] === null) ? escapeText(short(name(t))) : '')), textposition: 'middle right', textfont: { color: colour.lines[r], size: 12 }, cliponaxis: false, connectgaps: false, line: { color: colour.lines[r], width: r ? 1.4 : 2.2, dash: dashes[r] }, marker: { color: colour.lines[r], size: moments.map(([, n, S]) => (S.x[n] === t ? 8 : 3)) }, hoverinfo: 'none' }; });
     const checks = moments.filter(([, n, S]) => S.mc[n] >= 0);
-    return react('life', [...lines, { type: 'scatter', mode: 'markers', x: checks.map(([k]) => k + 1), y: checks.map(([, n, S]) => S.mc[n] / 1000), marker: { symbol: checks.map(([, n, S]) => (S.m[n] === S.x[n] ? 'diamond-open' : 'x-thin')), size: 11, line: { width: 1.8, color: colour.ink }, color: colour.ink }, hoverinfo: 'none' }], {
+    await react('life', [...lines, { type: 'scatter', mode: 'markers', x: checks.map(([k]) => k + 1), y: checks.map(([, n, S]) => S.mc[n] / 1000), marker: { symbol: checks.map(([, n, S]) => (S.m[n] === S.x[n] ? 'diamond-open' : 'x-thin')), size: 11, line: { width: 1.8, color: colour.ink }, color: colour.ink }, hoverinfo: 'none' }], {
       margin: { l: 34, r: 76, t: 8, b: 40 },
       shapes: end >= 0 ? [{ type: 'line', x0: end + 1, x1: end + 1, y0: 0, y1: 1.04, line: { color: colour.ink, width: 1.5 } }] : [],
       xaxis: axis({ range: x.length ? [x[0] - 0.6, Math.max(x[x.length - 1], x[0] + 2) + 0.6] : [0.5, 3.5], title: title(on.w('life_axis')), dtick: x.length > 24 ? 10 : x.length > 10 ? 5 : 1, tick0: 0, showgrid: false }),
       yaxis: axis({ range: [0, 1.08], tickvals: [0, 0.25, 0.5, 0.75, 1], ticktext: ['0', '.25', '.5', '.75', '1'] }),
-    }).then(() => mark());
+    });
+    mark();
   }
   function mark() { // the present step in the lifeline
     for (const row of boxes.life.querySelectorAll('tbody tr')) row.classList.toggle('now', +row.dataset.k === shown);

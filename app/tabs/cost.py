@@ -9,7 +9,7 @@ import gradio as gr
 from app import embed
 from app.player import figure_frame, packed, plotly_url
 from app.runs import Runs
-from app.tabs.shared import QUIET, told
+from app.tabs.shared import SHORT, told
 
 LABEL = "Where the work goes: how many layers computed each position in each step"
 
@@ -25,10 +25,10 @@ class CostPanel:
 
     def wire(self, run_id: gr.State) -> None:
         outputs = [self.frame, self.is_open]
-        self.panel.expand(self._draw, run_id, outputs, api_name="cost_map", **QUIET)
-        self.panel.collapse(lambda: False, None, self.is_open, api_name="cost_fold", **QUIET)
+        self.panel.expand(self._draw, run_id, outputs, api_name="cost_map", **SHORT)
+        self.panel.collapse(lambda: False, None, self.is_open, api_name="cost_fold", **SHORT)
         run_id.change(
-            self._again, [run_id, self.is_open], self.frame, api_name="cost_again", **QUIET
+            self._again, [run_id, self.is_open], self.frame, api_name="cost_again", **SHORT
         )
 
     def _draw(self, name: str) -> tuple[str, bool]:

@@ -15,7 +15,7 @@ import gradio as gr
 from app.link import query_of
 from app.player import packed, text_line
 from app.runs import Runs
-from app.tabs.shared import QUIET, told
+from app.tabs.shared import SHORT, told
 from app.tabs.watch import Watch
 
 KEEP = """(query) => {
@@ -48,7 +48,7 @@ class Reload:
             self.query,
             trigger_mode="always_last",
             api_name="state",
-            **QUIET,
+            **SHORT,
         ).success(None, self.query, None, js=keep, api_visibility="private")
         tabs.change(None, None, None, js=keep, api_visibility="private")
         self.watch = watch

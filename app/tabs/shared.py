@@ -17,6 +17,9 @@ from app.store import RunError
 
 log = logging.getLogger(__name__)
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+# for what is answered at once: one request past gradio's queue, whose stream of news is opened and
+# closed again for each event
+SHORT: dict[str, Any] = {**QUIET, "queue": False}
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from app.player import text_line, trace_player
 from app.runs import Runs, values_of
 from app.tabs.cost import CostPanel
 from app.tabs.model_panel import ModelPanel, labelled, starts
-from app.tabs.shared import QUIET
+from app.tabs.shared import QUIET, SHORT
 from app.tabs.watch_events import RECORDED, WatchEvents, hint
 from flash_dllm.strategies import STRATEGIES
 
@@ -134,6 +134,10 @@ class Watch:
                 knob = gr.Textbox(max_lines=1, placeholder=placeholder, **common)
         self.knobs[control.name] = knob
 
+    def _learned(self, model: str, *asked: Any) -> tuple[str, str]:
+        """After a run: what the next one would cost, and the model that it may have loaded."""
+        return self.events.estimate(model, *asked), self.panel.now(model)
+
     def wire(self, run_id: gr.State) -> None:
         events = self.events
         self.cost_map.wire(run_id)
@@ -156,8 +160,9 @@ class Watch:
             **QUIET,
         )
         asked = [self.model, self.knobs["strategy"], self.knobs["cache"], self.knobs["gen_length"]]
-        run.then(events.estimate, asked, self.cost, api_name="estimate", **QUIET)
-        run.then(self.panel.now, self.model, self.panel.facts, api_name="model_now", **QUIET)
+        run.then(
+            self._learned, asked, [self.cost, self.panel.facts], api_name="learned", **SHORT
+        )
         filling = [*self.knobs.values(), self.about]
         self.begin.input(
             events.begin, [self.model, self.begin], filling, api_name="begin", **QUIET
@@ -170,7 +175,7 @@ class Watch:
             self.cost,
             trigger_mode="always_last",
             api_name="estimate_again",
-            **QUIET,
+            **SHORT,
         )
         filled = self.filled(run_id)
         for other in (
@@ -180,7 +185,7 @@ class Watch:
             # only when there is something else to show does a run that is going on end
             left = [self.job, self.said], [self.player, self.status]
             other.success(events.leave, *left, cancels=[run], api_name="leave", **QUIET)
-        self.stop_button.click(events.stop, self.job, self.status, api_name="stop", **QUIET)
+        self.stop_button.click(events.stop, self.job, self.status, api_name="stop", **SHORT)
         for slider in (epsilon, gamma):
             slider.input(
                 events.what_if,
@@ -188,7 +193,7 @@ class Watch:
                 [self.player, self.badge],
                 trigger_mode="always_last",
                 api_name="what_if",
-                **QUIET,
+                **SHORT,
             )
         for name in ("strategy", "cache"):
             self.knobs[name].change(
@@ -196,9 +201,9 @@ class Watch:
                 [self.knobs["strategy"], self.knobs["cache"]],
                 [self.knobs[control.name] for control in self.controls.values()],
                 api_name="usable",
-                **QUIET,
+                **SHORT,
             )
-        drag: dict[str, Any] = {"trigger_mode": "always_last", **QUIET}
+        drag: dict[str, Any] = {"trigger_mode": "always_last", **SHORT}
         outputs = [self.player, self.badge]
         self.player.gamma(
             events.drag_gamma, [run_id, epsilon], [gamma, *outputs], api_name="gamma", **drag
@@ -207,4 +212,7 @@ class Watch:
             events.drag_epsilon, [run_id, gamma], [epsilon, *outputs], api_name="eps", **drag
         )
         self.player.resync(events.resync, None, self.player, api_name="resync", **QUIET)
-        self.player.step(events.step, None, self.step, api_name="step", **drag)
+        self.player.step(
+            # in the queue, because only there gradio tells of a changed State, which is kept then
+            events.step, None, self.step, api_name="step", trigger_mode="always_last", **QUIET
+        )

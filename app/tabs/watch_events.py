@@ -169,9 +169,11 @@ class WatchEvents:
                 badge = packed(hint(update.header.strategy))
                 yield [live.start(), badge, gr.skip(), status, gr.skip()]
             elif update.trace is not None:
+                if update.trace.status == "stopped":
+                    # said at once: the picture takes longer to make, to send and to draw
+                    yield [*[gr.skip()] * 3, status, gr.skip()]
                 # stopped before the first step: what was shown before comes back
-                name = self.runs.store.keep(update.trace) if update.trace.steps else before
-                yield self.shown(name, update.status, f"live-{number}")
+                yield self.shown(update.name or before, update.status, f"live-{number}")
             elif live is not None and update.steps:
                 yield [live.more(update.steps), *[gr.skip()] * 2, status, gr.skip()]
             else:
