@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
-STEPS_BACK = 10  # of 19: about a tenth of the weight of another thread that wants the same core
+STEPS_BACK = 5  # of 19: about a third of the weight of another thread that wants the same core
 
 
 def step_back() -> None:

@@ -106,11 +106,21 @@ function makeCharts(root, states, on) {
     return react('attention', [{
       type: 'bar', orientation: 'h', y, x: rows.map((r) => r[2] / 1000), hoverinfo: 'none',
       marker: { color: solid.map((s) => (s ? colour.tracked : 'rgba(0,0,0,0)')), line: { width: 1.2, color: solid.map((s) => (s ? colour.tracked : colour.axis)) } },
-      text: rows.map((r) => (r[3] === 2 ? on.w('new') : '')), textposition: 'outside', textfont: { color: colour.quiet, size: 11 }, cliponaxis: false,
     }], {
       margin: { l: 116, r: 10, t: 4, b: 40 },
       xaxis: axis({ range: [0, T.most * 1.12], title: title(on.w('attention_axis')), tickformat: T.most < 0.05 ? '.1%' : '.0%', nticks: 4 }),
       yaxis: axis({ range: [n - 0.4, -0.6], tickvals: y, ticktext: rows.map((r) => `${r[0]} ${escapeText(short(T.texts[r[1]][0]))}`), showgrid: false }),
+    }).then(() => entered(rows));
+  }
+  function entered(rows) { // "new" behind a bar; as the chart's own text it costs as much as the chart
+    const { xaxis: ax, yaxis: ay } = plot.attention._fullLayout;
+    for (const word of over.attention.querySelectorAll('.fd-new')) word.remove();
+    rows.forEach((r, k) => {
+      if (r[3] !== 2) return;
+      const word = document.createElement('span');
+      word.className = 'fd-new'; word.textContent = on.w('new');
+      Object.assign(word.style, { left: ax._offset + ax.l2p(r[2] / 1000) + 4 + 'px', top: ay._offset + ay.l2p(k) + 'px' });
+      over.attention.append(word);
     });
   }
 

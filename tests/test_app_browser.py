@@ -40,6 +40,52 @@ def test_the_page_opens_on_a_drawn_trace(page):
     assert page.locator(".tk.s2, .tk.s3").count() >= 1
 
 
+COUNT_FRAMES = """
+(() => {
+  const ask = window.requestAnimationFrame;
+  window.asked = 0;
+  window.requestAnimationFrame = (call) => { window.asked += 1; return ask.call(window, call); };
+})()
+"""
+
+
+def test_a_page_that_shows_nothing_new_asks_for_no_frames(chrome, url):
+    """Gradio's sign "Loading…" leaves a loop behind that asks for one 60 times a second."""
+    context = chrome.new_context()
+    tab = context.new_page()
+    tab.add_init_script(COUNT_FRAMES)
+    tab.goto(url)
+    tab.wait_for_selector(CHARTS)
+    assert tab.evaluate("asked") > 0
+    for _ in range(20):
+        before = tab.evaluate("asked")
+        tab.wait_for_timeout(1000)
+        if tab.evaluate("asked") == before:
+            break
+    else:
+        pytest.fail("it goes on asking for frames")
+    # and it can still be stepped and drawn
+    tab.focus(".fd")
+    tab.keyboard.press("Home")
+    tab.wait_for_selector(".fd[data-step='1']")
+    context.close()
+
+
+def test_bars_of_positions_that_are_new_say_so(page):
+    entered = page.evaluate("""() => {
+        const props = JSON.parse(window.gradio_config.components.find(
+            (part) => (part.props.js_on_load || '').includes('fdPlayer')).props.value);
+        return props.steps.map((step) => step.att.filter((row) => row[3] === 2).length);
+    }""")
+    assert max(entered) > 0
+    page.focus(".fd")
+    page.keyboard.press("Home")
+    for number, count in enumerate(entered, 1):
+        page.wait_for_selector(f".fd[data-step='{number}']")
+        assert page.locator(".fd-attention .fd-new").all_inner_texts() == ["new"] * count
+        page.keyboard.press("ArrowRight")
+
+
 def test_the_keyboard_steps_plays_and_reads(page):
     page.focus(".fd")
     page.keyboard.press("Home")

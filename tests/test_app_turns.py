@@ -181,6 +181,43 @@ def test_one_visitors_stop_ends_no_other_run_and_a_waiting_one_at_once():
     assert found[third][0].status == "queued, 2 before you"
 
 
+def test_a_waiting_run_is_silent_when_the_line_moves_without_it():
+    runs = slow_runs()
+    first, second = (runs.enqueue(job(runs, name)) for name in "ab")
+    going, waiting = runs.run(first), runs.run(second)
+    next(going)
+    assert next(waiting).status == "queued, 1 before you"
+    found: list = []
+    thread = threading.Thread(target=lambda: found.append(next(waiting)))
+    thread.start()
+    for _ in range(5):  # each wakes it, and none of them is its turn
+        runs.turns.wake()
+        time.sleep(0.01)
+    assert found == []
+    going.close()
+    thread.join(60)
+    assert found[0].header is not None
+    waiting.close()
+
+
+@pytest.mark.parametrize(("others", "words"), [(0, True), (1, False)])
+def test_steps_are_told_less_often_while_others_wait(monkeypatch, others, words):
+    monkeypatch.setattr("app.runs.UPDATE_SECONDS", 0.0)
+    monkeypatch.setattr("app.runs.SLOW_UPDATE_SECONDS", 600.0)
+    runs = slow_runs(seconds=600)
+    going = runs.run(runs.enqueue(job(runs, "a")))
+    waiting = runs.run(runs.enqueue(job(runs, "b")))
+    next(going)
+    if others:
+        next(waiting)
+    updates = list(going)
+    # alone: one for each step but what the last one brings; else the first step, then the rest
+    count = len(updates[-1].trace.steps)
+    assert len(updates) == (count + 1 if words else 2)
+    assert [s for u in updates for s in u.steps] == list(updates[-1].trace.steps)
+    waiting.close()
+
+
 def test_a_run_tells_its_name_after_its_end():
     runs = slow_runs()
     number = runs.enqueue(job(runs, "a"))
