@@ -44,9 +44,17 @@ def stats(name: str, items: Sequence[tuple[str, str, str]], title: str = "", spa
     return {"id": name, "kind": "stats", "items": items, "title": title, "span": span}
 
 
-def bars(name: str, title: str, note: str, items: Sequence[Block], span: int = 12) -> Block:
-    """Shares on a common scale from 0 to 1; items have label, value, shown, colour, note."""
-    return {"id": name, "kind": "bars", "title": title, "note": note, "bars": items, "span": span}
+def bars(
+    name: str, title: str, note: str, items: Sequence[Block], beyond: str, span: int = 12
+) -> Block:
+    """Shares on a common scale from 0 to 1; items have label, value, shown, colour, note.
+
+    beyond  what stands in a bar whose value is larger than 1
+    """
+    return {
+        "id": name, "kind": "bars", "title": title, "note": note, "bars": items,
+        "beyond": beyond, "span": span,
+    }  # fmt: skip
 
 
 def choices(

@@ -243,7 +243,7 @@ def _bound(say: Says, step: RejudgedStep, gamma: float) -> Block:
         {"label": "m (1 − γ)", "value": found.linear, "shown": number(found.linear),
          "colour": "axis", "note": say("bound_simple")},
     ]  # fmt: skip
-    return board.bars("bound", say("bound"), say("bound_note", m), items, span=5)
+    return board.bars("bound", say("bound"), say("bound_note", m), items, say("beyond"), span=5)
 
 
 def _height(proposal: Proposal) -> float | None:

@@ -231,7 +231,7 @@ def parallel(table: StudyTable, view: View) -> Block:
     layout = {
         "margin": {"l": 20, "r": 30, "t": 10, "b": 64},
         "annotations": notes,
-        "xaxis": {"autotickangles": [0, 40], "tickvals": list(range(count)), "ticktext": names,
+        "xaxis": {"autotickangles": [0, -40], "tickvals": list(range(count)), "ticktext": names,
                   "gridcolor": "@axis", "range": [-0.15, count - 1 + 0.35]},
         "yaxis": {"visible": False, "range": [-0.08, 1.08]},
     }  # fmt: skip

@@ -23,7 +23,7 @@ HIDDEN, SEEN, ITSELF = "0", "1", "2"
 REREAD = (Role.TRACKED, Role.CONTEXT, Role.TRACKED_COPY, Role.PREDECESSOR)
 SURE = (Role.DECIDED, Role.DECIDED_COPY)
 MASKS = (Role.MASK_VIEW, Role.PREDECESSOR_VIEW)
-REPLAYED = 8  # traces whose rows are kept: moving a slider asks again
+REPLAYED = 4  # traces whose rows are kept: moving a slider asks again
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ const kinds = {
     for (const { label, value, shown, colour, note } of b.bars) {
       const row = make('div', 'bd-bar'), track = make('div', 'bd-track'), fill = make('i');
       fill.style.width = 100 * Math.min(1, value) + '%'; fill.style.background = colourOf(colour);
-      track.append(fill); if (value > 1) track.append(make('em', '', 'beyond 1'));
+      track.append(fill); if (value > 1) track.append(make('em', '', b.beyond));
       row.append(make('span', 'bd-name', label), track, make('b', '', shown), make('small', '', note)); list.append(row);
     }
     box.replaceChildren(...heading(b), list);
