@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flash_dllm.cli import OneLineParser, add_decoder_options, complain, given_of
+from flash_dllm.evaluation.full_disk import in_words
 from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.sandbox import WORKERS
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.profile:
             print(_profiled(engine, plan, options.output / "profile"))
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        complain(error)
+        complain(in_words(error, options.output))
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)

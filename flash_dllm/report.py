@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flash_dllm.cli import OneLineParser, add_machine_options, complain
+from flash_dllm.evaluation.full_disk import in_words
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.records import FILE, Records, load_records
 from flash_dllm.evaluation.report.section import BATCHES, SEEDS, Scope
@@ -91,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for page in write_report(options.output, TITLE, facts_in_words(records), made):
             print(page)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        complain(error)
+        complain(in_words(error, options.output))
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
