@@ -16,6 +16,7 @@ from flash_dllm.cli import (
     complain,
     given_of,
 )
+from flash_dllm.evaluation.full_disk import in_words
 from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.sandbox import WORKERS
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.profile:
             print(_profiled(engine, plan, options.output / "profile"))
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        complain(error)
+        complain(in_words(error, options.output))
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)

@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def with_defaults(given: list[str]) -> list[str]:
     """The harness's command line with our model and our tasks where nothing else is asked for.
 
-    >>> with_defaults(["--tasks", "gsm8k"])[:4]
-    ['run', '--model', 'flash_dllm', '--include_path']
+    >>> with_defaults(["--tasks", "gsm8k"])[:6]
+    ['run', '--model', 'flash_dllm', '--device', 'auto', '--include_path']
     >>> with_defaults(["ls", "tasks"])
     ['ls', 'tasks']
     """
@@ -54,6 +54,10 @@ def with_defaults(given: list[str]) -> list[str]:
     names = {argument.split("=")[0] for argument in given}
     if not names & {"--model", "-M"}:
         defaults += ["--model", "flash_dllm"]
+    is_ours = not names & {"--model", "-M"} or {"flash_dllm", "--model=flash_dllm"} & {*given}
+    if is_ours and "--device" not in names:
+        # the harness's own default is CUDA, also where there is none
+        defaults += ["--device", "auto"]
     if "--include_path" not in names:
         defaults += ["--include_path", str(TASKS)]
     return defaults + given

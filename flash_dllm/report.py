@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flash_dllm.cli import OneLineParser, add_machine_options, complain
+from flash_dllm.evaluation.full_disk import in_words
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.records import FILE, Records, load_records
@@ -95,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for page in write_report(options.output, TITLE, facts_in_words(records), made):
             print(page)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        complain(error)
+        complain(in_words(error, options.output))
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
@@ -137,8 +138,9 @@ def facts_in_words(records: Records) -> str:
         speeds = (
             f"Speeds are of the first {facts['timed_items']} items, decoded with nothing else "
             "running: the decoders of a table in turn, several rounds of that; medians, 20 and 80 "
-            "percentiles in brackets. Where those overlap, or lie no further apart than one "
-            "decoder entered twice, a claim is too noisy to judge."
+            "percentiles in brackets. Two speeds are compared within each round; where that ratio "
+            "is not on one side of 1 in four rounds of five, or no further from 1 than one decoder "
+            "entered twice, a claim is too noisy to judge."
         )
     commit = f", commit {facts['commit']}" if facts["commit"] else ""
     return (

@@ -58,6 +58,9 @@ def test_options_of_the_harness_are_kept():
     assert with_defaults(["--model", "hf", "--include_path", "x"]) == [
         "run", "--model", "hf", "--include_path", "x",
     ]  # fmt: skip
+    kept = with_defaults(["--device", "cpu", "--tasks", "gsm8k"])
+    assert kept[:3] == ["run", "--model", "flash_dllm"] and kept.count("--device") == 1
+    assert with_defaults(["--model", "flash_dllm"])[1:3] == ["--device", "auto"]
 
 
 HUMANEVAL = {

@@ -8,12 +8,14 @@ import json
 import pytest
 
 from flash_dllm import engine as engine_file
-from flash_dllm.caches import FlashCache
+from flash_dllm import layerwise
+from flash_dllm.caches import DllmCache, FlashCache
 from flash_dllm.config import DecodeConfig
+from flash_dllm.decoder import decode
 from flash_dllm.evaluation import profile as profile_file
 from flash_dllm.evaluation.profile import PARTS, PassTimes, profile, summary, table
 from flash_dllm.settings import Settings
-from flash_dllm.strategies import FlashVerify
+from flash_dllm.strategies import Confidence, FlashVerify
 from kernels import ops
 
 SETTINGS = Settings(
@@ -46,6 +48,20 @@ def test_a_profile_has_every_pass_with_parts_that_add_up(engine, tmp_path):
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     labels = {event.get("name") for event in events}
     assert {"part:attention", "part:mlp", "part:logits", "part:decision"} <= labels
+
+
+def test_passes_layer_by_layer_are_taken_apart_too(engine, tmp_path):
+    before = layerwise.row_attention, engine_file.ModelSession._by_layer
+    settings = Settings(
+        Confidence(0.3), DllmCache(), DecodeConfig(16, window_size=8, alternatives=0)
+    )
+    passes = profile(engine, [[7, 8, 9]], settings, tmp_path)
+    assert (layerwise.row_attention, engine_file.ModelSession._by_layer) == before
+    trace = decode(engine, [7, 8, 9], settings.strategy, settings.cache, settings.config)
+    assert len(passes) == trace.passes > 2
+    for one in passes:
+        assert all(one.parts[part] > 0 for part in ("attention", "mlp", "logits", "decision"))
+        assert sum(one.parts.values()) == pytest.approx(one.total, rel=1e-6)
 
 
 def test_a_profile_ends_after_its_passes(engine, tmp_path, monkeypatch):

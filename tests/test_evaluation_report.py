@@ -16,7 +16,7 @@ from flash_dllm.evaluation.report.every_decoder import ALL, every_decoder, lines
 from flash_dllm.evaluation.report.figure1 import figure_1
 from flash_dllm.evaluation.report.figure7 import figure_7
 from flash_dllm.evaluation.report.figures56 import figures_5_and_6
-from flash_dllm.evaluation.report.judging import Open, leads, means
+from flash_dllm.evaluation.report.judging import Open, is_faster, leads, means
 from flash_dllm.evaluation.report.page import claims_of, markdown, page
 from flash_dllm.evaluation.report.part_times import PartTimes
 from flash_dllm.evaluation.report.parts import PARTS, sections
@@ -229,6 +229,10 @@ def test_drift_that_hits_all_alike_leaves_a_lead_in_rounds():
         return replace(run_of(0.8, None), timing=Timing(8, 1000, seconds))
 
     assert leads(drifting(30.0), drifting(20.0)) == pytest.approx([1.5] * ROUNDS)
+    # the speeds themselves overlap: 18.8 to 30 and 12.5 to 20 tokens/s
+    assert is_faster(drifting(30.0), drifting(20.0), 1.4) is True
+    assert is_faster(drifting(20.0), drifting(30.0), 1.4) is False
+    assert is_faster(drifting(30.0), drifting(30.0), 1.0) is Open.NOISY
     assert means([drifting(30.0), drifting(10.0)])[0] == pytest.approx(20.0)
     assert means([drifting(30.0), run_of(0.8, None)]) == []
 
@@ -259,8 +263,8 @@ def test_each_table_says_how_and_where_its_speeds_were_measured(tmp_path):
     sixth, seventh = (tmp_path / "report.md").read_text().split("\n## ")[2:]
     assert (
         "Speeds: 7 rounds over the 6 decoders, 8 items; 80 by 20 percentile 1.00 in the median, "
-        "1.00 at most; one decoder entered twice came out 1.05 times apart (commit abc, cpu, "
-        "machine m1, torch 2)." in sixth
+        "1.00 at most; one decoder entered twice was up to 1.05 times apart in four rounds of five "
+        "(commit abc, cpu, machine m1, torch 2)." in sixth
     )
     assert "commit def, cpu, machine m2" in seventh
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 
 import pytest
@@ -216,6 +217,20 @@ def test_an_output_that_can_be_no_folder_is_one_sentence(tmp_path, capsys):
         assert evaluate.main(["--task", "word", "--output", str(tmp_path / name)]) == 2
         error = capsys.readouterr().err
         assert sentence in error and error.count("\n") == 1
+
+
+def test_a_full_disk_is_one_sentence(small_folder, tmp_path, monkeypatch, capsys):
+    def full(path, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(run, "write_text", full)
+    arguments = ["--task", "word", "--limit", "1", "--model", str(small_folder), "--length", "8"]
+    arguments += ["--device", "cpu", "--output", str(tmp_path / "o")]
+    assert evaluate.main(arguments) == 2
+    sentence = capsys.readouterr().err.splitlines()[-1]
+    assert sentence == (
+        f"There is no room left for {tmp_path / 'o'}; make room, and the same command goes on."
+    )
 
 
 def test_code_is_refused_before_decoding(engine, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.test_training_model import packed
+from tests.packed_batch import packed
 from training.guide import (
     GUIDE_SHAPE,
     PROMPT_WEIGHT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tests.packed_batch import packed
 from training.model import (
     ATTENTIONS,
     MAX_SEGMENT,
@@ -29,15 +30,6 @@ def tiny_model(config: ModelConfig = TINY) -> LLaDA:
             # no zero weights, so that every part takes part
             parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.05)
     return model
-
-
-def packed(lengths: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """positions, cu_seqlens (with two empty places at the end), segments."""
-    total = sum(lengths)
-    bounds = [0, *torch.tensor(lengths).cumsum(0).tolist(), total, total]
-    positions = torch.cat([torch.arange(length) for length in lengths]).int()
-    segments = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)).int()
-    return positions, torch.tensor(bounds, dtype=torch.int32), segments
 
 
 def test_state_dict_has_the_names_and_shapes_of_llada():

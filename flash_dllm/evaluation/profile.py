@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from flash_dllm import engine as engine_file
+from flash_dllm import layerwise
 from flash_dllm.decoder import decode_batch_steps
 from flash_dllm.files import write_text
 from flash_dllm.settings import Settings
@@ -34,6 +35,9 @@ OPERATIONS = {
     "add_attention_mass": "attention",
     "swiglu": "mlp",
 }
+# the same for what a pass layer by layer does by itself, and the two ways to do a pass
+LAYERWISE = ("row_attention", "_values")
+PASS_METHODS = ("launch", "_by_layer")
 # passes of a profile; a trace of more is too large to look at
 PASSES = 64
 
@@ -212,7 +216,9 @@ def _labelled(engine: Any) -> Iterator[_Marks]:
         (ops, name, getattr(ops, name)) for name in (*OPERATIONS, "linear")
     ]
     session = engine_file.ModelSession
-    kept += [(engine_file, "choose", engine_file.choose), (session, "launch", session.launch)]
+    kept += [(layerwise, name, getattr(layerwise, name)) for name in LAYERWISE]
+    kept += [(engine_file, "choose", engine_file.choose)]
+    kept += [(session, name, getattr(session, name)) for name in PASS_METHODS]
 
     def marked(part_of: Callable[..., str], work: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any, **keywords: Any) -> Any:
@@ -222,15 +228,17 @@ def _labelled(engine: Any) -> Iterator[_Marks]:
 
         return run
 
-    def launch(self: Any, queries: Any, alternatives: int) -> Any:
-        kinds = sorted({query.kind for _, query in queries})
-        rows = sum(query.rows for _, query in queries)
-        marks.begin(PassTimes("+".join(kinds), rows, sum(len(q.predict) for _, q in queries)))
-        result = original_launch(self, queries, alternatives)
-        marks.end()
-        return result
+    def passing(work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(self: Any, queries: Any, alternatives: int) -> Any:
+            kinds = sorted({query.kind for _, query in queries})
+            rows = sum(query.rows for _, query in queries)
+            marks.begin(PassTimes("+".join(kinds), rows, sum(len(q.predict) for _, q in queries)))
+            result = work(self, queries, alternatives)
+            marks.end()
+            return result
 
-    original_launch = session.launch
+        return run
+
     try:
         for name, part in OPERATIONS.items():
             setattr(ops, name, marked(lambda *_, part=part: part, getattr(ops, name)))
@@ -238,7 +246,10 @@ def _labelled(engine: Any) -> Iterator[_Marks]:
             lambda hidden, weight, *_: "logits" if weight is head else "attention", ops.linear
         )
         engine_file.choose = marked(lambda *_: "decision", engine_file.choose)
-        session.launch = launch  # type: ignore[method-assign]
+        for name in LAYERWISE:
+            setattr(layerwise, name, marked(lambda *_: "attention", getattr(layerwise, name)))
+        for name in PASS_METHODS:
+            setattr(session, name, passing(getattr(session, name)))
         yield marks
     finally:
         for place, name, original in kept:

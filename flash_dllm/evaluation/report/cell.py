@@ -101,7 +101,7 @@ class Source(Protocol):
 
     @property
     def noise(self) -> float:
-        """How many times apart two speeds of one decoder were here, 1.0 at least."""
+        """How many times apart one decoder entered twice was here, 1.0 at least."""
 
     @property
     def speeds_note(self) -> str:

@@ -24,25 +24,25 @@ Judged = bool | Open
 
 
 def is_above(first: Sequence[float], second: Sequence[float], noise: float) -> Judged:
-    """Whether one series of rounds is above another.
+    """Whether one series of rounds is above another, by their ratio in each round: what drifts
+    from round to round hits both.
 
-    noise  how many times apart two series of the same came out
+    noise  how many times apart one decoder entered twice was, in four rounds of five
 
-    "Too noisy to judge" is what it says if the 20-80 percentiles overlap, or the medians are no
-    further apart than the noise.
+    "Too noisy to judge" is what it says if the ratio's 20-80 percentiles include 1, or its median
+    is no further from 1 than the noise.
 
-    >>> fast, slow = [9.0, 10.0, 11.0], [7.0, 8.0, 8.5]
+    >>> fast, slow = [9.0, 20.0, 11.0], [7.0, 16.0, 8.5]
     >>> is_above(fast, slow, 1.0), is_above(slow, fast, 1.0), is_above(fast, slow, 1.3)
     (True, False, <Open.NOISY: 'too noisy to judge'>)
     """
     if not first or not second:
         return Open.MISSING
-    (low_1, high_1), (low_2, high_2) = fifths(first), fifths(second)
-    middles = statistics.median(first), statistics.median(second)
-    do_overlap = low_1 <= high_2 and low_2 <= high_1
-    if do_overlap or max(middles) <= noise * min(middles):
+    ratios = [a / b for a, b in zip(first, second, strict=True)]
+    (low, high), middle = fifths(ratios), statistics.median(ratios)
+    if low <= 1 <= high or max(middle, 1 / middle) <= noise:
         return Open.NOISY
-    return low_1 > high_2
+    return middle > 1
 
 
 def is_faster(run: Measured, other: Measured, noise: float) -> Judged:

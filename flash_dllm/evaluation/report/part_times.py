@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flash_dllm.evaluation.report.cell import Cell, described, read_cell
-from flash_dllm.evaluation.report.timing import ROUNDS, Timing, is_enough
+from flash_dllm.evaluation.report.timing import ROUNDS, Timing, fifths, is_enough
 
 
 @dataclass
@@ -57,11 +57,12 @@ class PartTimes:
 
     @property
     def noise(self) -> float:
-        """How many times apart the two speeds of the control are, 1.0 at least."""
+        """How many times apart the two entries of the control are within a round, either way, in
+        four rounds of five; 1.0 at least."""
         if not self.is_measured:
             return 1.0
-        first, second = (self._entry(n).tokens_per_second for n in (self.control, -1))
-        return max(first / second, second / first)
+        low, high = fifths([found[-1] / found[self.control] for found in self.rounds])
+        return max(high, 1 / low, 1.0)
 
     @property
     def words(self) -> str:
@@ -75,8 +76,8 @@ class PartTimes:
         return (
             f"Speeds: {len(self.rounds)} rounds over the {len(self.cells)} decoders, "
             f"{self.items} items; 80 by 20 percentile {statistics.median(spreads):.2f} in the "
-            f"median, {max(spreads):.2f} at most; one decoder entered twice came out "
-            f"{self.noise:.2f} times apart ({code}{where})."
+            f"median, {max(spreads):.2f} at most; one decoder entered twice was up to "
+            f"{self.noise:.2f} times apart in four rounds of five ({code}{where})."
         )
 
     def written(self) -> dict[str, Any]:

@@ -99,7 +99,9 @@ def time_part(
             _enter(times, ready)
         if deadline.is_over:
             return False
-        order = [*times.cells, times.cells[times.control]]
+        # forwards and backwards: what drifts within a round favours nobody
+        way = -1 if len(times.rounds) % 2 else 1
+        order = [*times.cells, times.cells[times.control]][::way]
         gc.collect()
         try:
             found = one_round(
@@ -107,7 +109,7 @@ def time_part(
                 [repeats_for(ready[cell][2]) for cell in order],
                 clock,
                 on_sample,
-            )
+            )[::way]
         except _Failed as failure:
             # rounds without it are other rounds
             del ready[failure.cell]
