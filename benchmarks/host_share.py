@@ -6,7 +6,7 @@ missing: a pass answers at once with numbers made before, and acceptance is sche
 one thread's work, so that other processes count as little as can be.
 
   waited for   from a pass's answers to the next pass on its way: the device has nothing to do
-  recorded     records of ended steps, made while the device works
+  recorded     records of ended steps but the first sequence's, made while the device works
 """
 
 from __future__ import annotations

@@ -103,6 +103,22 @@ def passes_table(rows: dict, impl: str, batches: list[int]) -> str:
     )  # fmt: skip
 
 
+def fp8_table(rows: dict, impl: str, batches: list[int]) -> str:
+    """Passes and steps with products in fp8 beside the same in bf16; "" if none were measured."""
+    lines = []
+    for name, label in LABELS.items():
+        section = "steps" if name.startswith("step") else "passes"
+        for batch in batches:
+            eight, full = (
+                rows.get((section, name, kind, batch)) for kind in (f"{impl} fp8", impl)
+            )
+            if eight is not None:
+                lines.append((label, str(batch), figure(eight), figure(full)))
+    if not lines:
+        return ""
+    return table(("ms, median (20–80 %)", "batch", "fp8", "bf16"), lines)
+
+
 def speed_table(rows: dict, impl: str, batches: list[int]) -> str:
     """Tokens a second by batch size, and what of a step is spent outside passes."""
     lines = []
@@ -150,6 +166,8 @@ def render(rows: dict, impl: str) -> str:
     ):  # fmt: skip
         if any(key[0] == section for key in rows):
             parts += [f"### {title}", small_table(rows, section, head)]
+    if eight := fp8_table(rows, impl, batches):
+        parts += ["### Products in fp8 (W8A8)", eight]
     return "\n\n".join(parts)
 
 

@@ -88,6 +88,19 @@ def test_the_document_is_written_between_its_marks(results, tmp_path):
     assert performance_table.main([*arguments, "--impl", "torch"]) == 2
 
 
+def test_fp8_has_rows_and_key_figures_of_its_own(tmp_path):
+    bf16 = ["--shape", "tiny", "--device", "cpu", "--impl", "torch", "--batches", "1",
+            "--repeats", "5", "--out", str(tmp_path), "--sections", "passes"]  # fmt: skip
+    assert llada_8b.main(bf16) == llada_8b.main([*bf16, "--fp8"]) == 0
+    summary = json.loads((tmp_path / "summary.json").read_text())["cpu"]
+    assert {"draft_128_b1_ms", "fp8_draft_128_b1_ms"} <= set(summary)
+    rows = performance_table.read(tmp_path / "llada_8b.csv")
+    own, eight = (rows["passes", "draft_128", kind, 1] for kind in ("torch", "torch fp8"))
+    shown = performance_table.render(rows, "torch").split("### Products in fp8 (W8A8)")[1]
+    cells = [performance_table.figure(row) for row in (eight, own)]
+    assert f"| draft, 128 rows | 1 | {cells[0]} | {cells[1]} |" in shown
+
+
 def test_a_section_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeypatch, capsys):
     def fail(bench):
         raise RuntimeError("out of order")
