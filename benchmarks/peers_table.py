@@ -23,6 +23,8 @@ from flash_dllm.evaluation.statistics import PairedDifference
 FACTS = ("model", "fingerprint", "device", "dtype", "impl", "batch", "commit", "torch", "triton")
 DIFFERENCE = [item.name for item in fields(PairedDifference)]
 RATIOS = ("tokens_per_step", "tokens_per_pass", "row_layers_per_token")
+# items from which on accuracies that differ by some points can be told apart
+ENOUGH = 512
 HEAD = ["decoder", "task", "items", "accuracy", "low", "high", *RATIOS,
         *(f"difference_{name}" for name in DIFFERENCE), *FACTS]  # fmt: skip
 
@@ -143,6 +145,8 @@ def tables(measurings: Sequence[Measuring]) -> list[tuple[Section, str]]:
                 "items of each task, and each decoder beside the reference of this table, not of "
                 f"the one above. {text}"
             )
+            if max(measuring.items.values()) < ENOUGH:
+                text += " So few items show what a decoder costs, not how accurate it is."
         triton = f", triton {facts['triton']}" if facts["triton"] else ""
         commit = f", commit {facts['commit']}" if facts["commit"] else ""
         words = (

@@ -111,6 +111,7 @@ def test_another_device_adds_what_is_missing_and_gives_way_to_more_items(places)
     text = (places / "DECODERS").read_text()
     assert "### Measured apart: cpu, float32" in text
     assert "the first 100 items of each task, and each" in text
+    assert "not how accurate it is." in text
     # a star by the comparisons of its own table
     assert "below 0.05 / 3," in text and "below 0.05 / 1," in text
     # fewer items later replace nothing
