@@ -7,7 +7,7 @@ visitors press Run at the same time, each with a prompt of its own; then all sta
 stop it, those that wait first; then one visitor makes `--runs` short runs, while the memory of
 server and page is read. Appends a row to benchmarks/results/visitors.csv and says what misses its
 budget. With fewer `--pages` than visitors the others are programs (gradio_client, `/decode`), so
-that the machine carries the server and not as many browsers.
+that the machine carries the server and not as many browsers; `--pages 0` is the server alone.
 
 idle_*    something is pressed in every page each second, and nobody runs: what so many browsers
           take on this machine
@@ -15,6 +15,8 @@ event_*   the same while all run: from the moment the press was due to the frame
           Presses that a busy page delays count as late, none is left out.
 judged_*  γ moved in a page that is not decoding, to the redrawn verdicts: Python and network
           included
+answer_*  γ moved by a program, ten times a second while all run: what the server alone takes,
+          from the request to its answer
 stop_*    Stop pressed to "stopped" in the status line
 cpu_*     CPU seconds while all run: the server, the pages' own processes, the rest of Chromium
 rss, heap, objects, nodes   resident memory of the server's process in MiB; after collection, the
@@ -28,7 +30,6 @@ import json
 import math
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -46,10 +47,12 @@ from benchmarks.visitor_pages import (  # noqa: E402
     cpu_seconds,
     heap,
 )  # fmt: skip
+from benchmarks.visitor_programs import Asking, Programs  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "visitors.csv"
 BUDGET = {  # column → at most
-    "event_p95_ms": 300, "judged_p95_ms": 300, "stop_running_ms": 500, "stop_waiting_ms": 500,
+    "event_p95_ms": 300, "judged_p95_ms": 300, "answer_p95_ms": 300,
+    "stop_running_ms": 500, "stop_waiting_ms": 500,
     "rss_growth": 0.05, "heap_growth": 0.10, "objects_growth": 0.02, "nodes_growth": 0.02,
 }  # fmt: skip
 IDLE_SECONDS = 8.0
@@ -62,41 +65,6 @@ def prompts(count: int) -> list[str]:
         lines = (ROOT / "assets" / "tasks" / f"{kind}.jsonl").read_text("utf-8").splitlines()
         found.append([json.loads(line)["prompt"] for line in lines[10 : 10 + count]])
     return [found[n % len(found)][n // len(found)] for n in range(count)]
-
-
-class Programs:
-    """Visitors without a browser: each takes the stream of `/decode`, in a thread of its own.
-
-    ends  seconds from the start to the last answer, of those that have finished
-    """
-
-    def __init__(self, url: str, count: int) -> None:
-        from gradio_client import Client
-
-        self.ends: list[float] = []
-        self._clients = [Client(url, verbose=False) for _ in range(count)]
-        self._jobs: list = []
-
-    def start(self, texts: list[str], **settings) -> None:
-        """All at once; `settings` of `/decode`."""
-        begin = time.monotonic()
-
-        def take(client, text: str) -> None:
-            job = client.submit(text, api_name="/decode", include_trace=False, **settings)
-            self._jobs.append(job)
-            if any(answer["is_done"] for answer in job):
-                self.ends.append(time.monotonic() - begin)
-
-        for client, text in zip(self._clients, texts, strict=True):
-            threading.Thread(target=take, args=(client, text), daemon=True).start()
-
-    def __len__(self) -> int:
-        return len(self._clients)
-
-    def stop(self) -> None:
-        """End what is going on."""
-        for job in self._jobs:
-            job.cancel()
 
 
 def nobody_runs(pages, seconds: float = IDLE_SECONDS) -> dict[str, float]:
@@ -112,13 +80,14 @@ def pressed(page) -> dict:
     return page.evaluate("(probe.is_on = false, probe)")
 
 
-def everybody_runs(pages, texts, programs: Programs) -> dict[str, float]:
+def everybody_runs(pages, texts, url: str, programs: Programs) -> dict[str, float]:
     """All press Run at once; γ is moved in those that aren't decoding."""
     own, others = texts[: len(pages)], texts[len(pages) :]
     for page, text in zip(pages, own, strict=True):
         page.fill("#fd-prompt-box textarea", text)
     for page in pages:
         page.evaluate(PROBE)
+    asking = Asking(url)
     before, begin = cpu_seconds(), time.monotonic()
     programs.start(others)
     for page in pages:
@@ -142,6 +111,7 @@ def everybody_runs(pages, texts, programs: Programs) -> dict[str, float]:
         **{f"cpu_{kind}_s": spent[kind] for kind in ("server", "pages", "browser")},
         **spread("event", [took for one in found for took in one["event"]]),
         **spread("judged", judged),
+        **spread("answer", asking.end()),
     }
 
 
@@ -185,7 +155,7 @@ def one_visitor_runs(server: Server, page, count: int) -> dict[str, float]:
     """Short runs with other seeds, each kept as a run of its own."""
     session = page.context.new_cdp_session(page)
     page.locator("#fd-gen_length input").fill("32")
-    third, found = max(1, count // 3), {}
+    third, found, begin = max(1, count // 3), {}, time.monotonic()
     for number in range(1, count + 1):
         before = page.get_attribute(".fd", "data-run")
         page.locator("#fd-seed input").fill(str(number))
@@ -193,12 +163,14 @@ def one_visitor_runs(server: Server, page, count: int) -> dict[str, float]:
         page.wait_for_function(
             "b => { const d = document.querySelector('.fd').dataset;"
             "return d.run !== b && !d.run.startsWith('live') && d.status === 'finished'; }",
-            arg=before, polling=20, timeout=60_000,
+            arg=before, polling=100, timeout=120_000,
         )  # fmt: skip
-        if number in (third, count):
-            when = "early" if number == third else "late"
+        if number % 50 == 0 or number in (third, count):
             page.wait_for_timeout(1000)  # what follows a run has ended, too
             memory = {"rss": server.rss(), **heap(session)}
+            told(begin, f"run {number}: {memory}")
+        if number in (third, count):
+            when = "early" if number == third else "late"
             found |= {f"{kind}_{when}": value for kind, value in memory.items()}
     growth = {f"{kind}_growth": found[f"{kind}_late"] / found[f"{kind}_early"] - 1 for kind in KEPT}
     return {"runs": count, **found, **growth}
@@ -263,12 +235,15 @@ def measure(
             told(begin, "the model is loaded")
             ready()
             if visitors:
-                row |= nobody_runs(shown)
+                # without pages the one that loaded the model only stands by
+                open_ones = shown[:count]
+                row |= nobody_runs(open_ones)
                 told(begin, "nobody ran")
-                row |= everybody_runs(shown, prompts(visitors), programs)
+                row |= everybody_runs(open_ones, prompts(visitors), server.url, programs)
                 told(begin, f"{row['finished']} of {visitors} runs have finished")
-                row |= everybody_stops(shown, server.url, programs)
-                told(begin, f"{row['stopped']} runs were stopped")
+                if open_ones:
+                    row |= everybody_stops(open_ones, server.url, programs)
+                    told(begin, f"{row['stopped']} runs were stopped")
             for page in shown[1:]:
                 page.context.close()
             if runs:
@@ -302,7 +277,7 @@ KEPT = ("rss", "heap", "objects", "nodes")
 COLUMNS = (
     "visitors", "pages", "finished", "told_their_place", "last_end_s",
     "cpu_server_s", "cpu_pages_s", "cpu_browser_s",
-    *(f"{name}_{part}" for name in ("idle", "event", "judged")
+    *(f"{name}_{part}" for name in ("idle", "event", "judged", "answer")
       for part in ("count", "median_ms", "p95_ms", "max_ms")),
     "stopped", "stop_running_ms", "stop_waiting_ms", "runs",
     *(f"{kind}_{when}" for kind in KEPT for when in ("early", "late", "growth")),
