@@ -27,7 +27,7 @@ class Role(IntEnum):
     FAR = 4  # undecided, outside the window, read by a full pass
     DRAFT_VIEW = 5  # a searched position filled with its draft
     MASK_VIEW = 6  # the same position filled with [MASK], predicted in the verify pass
-    PREDECESSOR = 7  # decided, read because its row answers the next position (shifted models)
+    PREDECESSOR = 7  # read because its row answers the next position (shifted models)
     PREDECESSOR_VIEW = 8  # a shifted model's mask view: the row before the searched position
     SHADOW = 9  # a decided position asked again with [MASK] in its own place
     BRANCH = 10  # a row of another state of the text, next to the rows of the text itself

@@ -49,7 +49,9 @@ def shifted(query: Query, canvas: Canvas, mask_token_id: int, shift: int) -> Que
         before = query.positions[row] - shift
         if before not in row_at:
             row_at[before] = done.rows
-            done.add(canvas.token(before), before, before, Role.PREDECESSOR)
+            # undecided where positions are asked out of order and the cache does not read it
+            held = canvas.tokens[before]
+            done.add(mask_token_id if held is None else held, before, before, Role.PREDECESSOR)
         done.predict.append(row_at[before])
     return done
 

@@ -20,6 +20,7 @@ from flash_dllm.caches import (
     NoCache,
     PrefixCache,
 )
+from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode, decode_batch
 from flash_dllm.strategies import Confidence, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace_json import TraceError, from_json, to_json
@@ -243,6 +244,19 @@ def test_any_settings_finish_and_replay(seed, strategy, cache, config, prompt_le
     engine = HashEngine(seed, end_share=seed % 20, shift=seed % 2)
     config = replace(config, alternatives=max(2, config.alternatives))
     trace = decode(engine, list(range(prompt_length)), strategy, cache, config)
+    check_run(trace, engine)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_position_asked_behind_an_undecided_one_is_answered_by_that_ones_mask(seed):
+    """A random order on a shifted model: the row before the asked one still holds [MASK], and the
+    cache would not have read it."""
+    engine = HashEngine(seed, shift=1)
+    config = DecodeConfig(gen_length=6, window_size=6, early_stop=False, seed=seed)
+    strategy = Llada(remasking="random", ask="next")
+    trace = decode(engine, [1, 2], strategy, DelayedGreedyCache(2, 0), config)
+    order = [position for step in trace.steps for position, _ in step.accepted]
+    assert sorted(order) == list(range(2, 8)) and order != sorted(order)
     check_run(trace, engine)
 
 
