@@ -50,10 +50,8 @@ def shifted(query: Query, canvas: Canvas, mask_token_id: int, shift: int) -> Que
         if before not in row_at:
             row_at[before] = done.rows
             # undecided where positions are asked out of order and the cache does not read it
-            token = canvas.tokens[before]
-            done.add(
-                mask_token_id if token is None else token, before, before, Role.PREDECESSOR
-            )
+            held = canvas.tokens[before]
+            done.add(mask_token_id if held is None else held, before, before, Role.PREDECESSOR)
         done.predict.append(row_at[before])
     return done
 
