@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import frontier
 from flash_dllm.decoder import decode
+from flash_dllm.evaluation.statistics import paired_difference
 from flash_dllm.models import load_model
 from flash_dllm.peers import PEERS
 from flash_dllm.settings import from_preset
@@ -99,3 +100,31 @@ def test_the_shipped_cheap_preset_is_the_setting_that_was_measured() -> None:
     measured = {row["setting"]: json.loads(row["settings"]) for row in rows}
     shipped = from_preset(PEERS["flash_confidence"].settings, {"alternatives": 2}).described()
     assert measured["confidence ε 0.9, window 32, flash 8"] == json.loads(json.dumps(shipped))
+
+
+def test_what_the_document_says_of_patient_follows_from_its_row_and_the_others():
+    (row,) = frontier.read_rows(MEASURED.with_name("patient.csv"))
+    others = {other["setting"]: other for other in frontier.read_rows(MEASURED)}
+    case = next(
+        case for case in frontier.cases(ROOT / "benchmarks" / "frontier.json", only=True)
+        if case.name == row["setting"]
+    )  # fmt: skip
+    shipped = case.settings({}).described()
+    assert json.loads(row["settings"]) == json.loads(json.dumps(shipped))
+    right = [mark == "1" for mark in row["right"]]
+    text = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    assert f"| patient | {sum(right)} | " in text
+    assert f"| {float(row['row_layers_per_token']):.0f} |\n| `flash_confidence`" in text
+    each = len(right) // 4
+    for name, shown in {
+        "preset": "the preset", "fast_dllm_dual": "Fast-dLLM, dual cache", "greedy": "greedy",
+        "confidence ε 0.9, window 32, flash 8": "`flash_confidence`",
+    }.items():  # fmt: skip
+        marks = others[name]["right"]
+        parts = [marks[256 * task : 256 * task + each] for task in range(4)]
+        d = paired_difference(right, [mark == "1" for mark in "".join(parts)])
+        counts = " | ".join(str(part.count("1")) for part in parts)
+        points = f"{100 * d.difference:+.1f}".replace("-", "−")
+        assert f"| {shown} | {''.join(parts).count('1')} | {counts} | {points}" in text
+        low, high = (f"{100 * end:+.1f}".replace("-", "−") for end in (d.low, d.high))
+        assert f"({low} to {high}), p {d.p:.2f} |" in text
