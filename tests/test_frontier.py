@@ -50,7 +50,8 @@ def test_a_line_holds_the_counts_of_single_runs_and_is_measured_once(tmp_path, c
     ]  # fmt: skip
     tokens, asked = sum(t.tokens for t in traces), sum(t.rows for t in traces)
     assert int(rows["ours"]["tokens"]) == tokens
-    assert float(rows["ours"]["rows_per_token"]) == pytest.approx(asked / tokens, abs=0.005)
+    # written with two digits: a half of the last one, and the rounding of that half
+    assert float(rows["ours"]["rows_per_token"]) == pytest.approx(asked / tokens, abs=0.0051)
     layers = float(rows["ours"]["row_layers_per_token"])
     assert layers == pytest.approx(8 * asked / tokens, abs=0.05)
     assert float(rows["ours"]["tokens_per_pass"]) == pytest.approx(
