@@ -60,7 +60,8 @@ def test_a_listed_peer_shows_paper_year_and_knobs_as_set_takes_them(capsys):
     assert len(lines) == len(PEERS)
     assert lines[list(PEERS).index("dkv_cache")] == (
         "peers: dkv_cache – dKV-Cache, decode (arXiv 2505.15781, 2025): strategy llada, cache dkv; "
-        'steps=null remasking="low_confidence" ask="window" cfg_scale=0.0 reload_steps=8'
+        'steps=null remasking="low_confidence" ask="window" cfg_scale=0.0 measure="probability" '
+        "top_p=1.0 top_k=null reload_steps=8"
     )
     for line, peer in zip(lines, PEERS.values(), strict=True):
         shown = dict(cli.key_and_value(word) for word in line.rpartition("; ")[2].split())
