@@ -115,7 +115,7 @@ def choose_toy(page) -> None:
 
 def status(page, pattern: str) -> str:
     page.wait_for_function(
-        "p => new RegExp(p).test(document.querySelector('#fd-status p').innerText)",
+        "p => new RegExp(p).test(document.querySelector('#fd-status p')?.innerText ?? '')",
         arg=pattern,
         timeout=20_000,
     )

@@ -397,7 +397,7 @@ def test_a_written_file_opens_from_disk_and_steps_by_keyboard(chrome, tmp_path):
     with opened(chrome, path.as_uri(), wait_for=".slider-container") as page:
         assert page.get_attribute("body", "data-frames") == "3"
         page.keyboard.press("ArrowRight")
-        page.wait_for_function("document.querySelector('.gtitle').textContent.includes('Step 2')")
+        page.wait_for_function("document.querySelector('.gtitle')?.textContent.includes('Step 2')")
 
 
 @pytest.mark.skipif(

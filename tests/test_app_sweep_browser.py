@@ -127,7 +127,7 @@ def test_a_peer_fills_the_knobs(chrome, url):
         choose(page, "#fd-begin", "Fast-dLLM, dual cache (2025)")
         says(page, "#fd-about", "Freeze what stands before and behind the block")
         page.wait_for_function(
-            "document.querySelector('#fd-strategy input').value.startsWith('Confidence only')"
+            "document.querySelector('#fd-strategy input')?.value.startsWith('Confidence only')"
         )
         assert page.locator("#fd-epsilon input[type=number]").input_value() == "0.9"
         page.click("#fd-run")

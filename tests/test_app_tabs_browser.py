@@ -165,10 +165,10 @@ def test_a_row_of_the_matrix_says_what_it_may_see(page):
     assert rows.count() == 3
     assert rows.nth(2).locator("td").all_inner_texts() == ["●", "●", "", "", "◉", "●"]
     rows.nth(2).hover()
-    page.wait_for_function("document.querySelector('.bd-why').innerText.includes('Mask view 1')")
+    page.wait_for_function("document.querySelector('.bd-why')?.innerText.includes('Mask view 1')")
     rows.nth(0).focus()
     page.keyboard.press("ArrowDown")
-    page.wait_for_function("document.querySelector('.bd-why').innerText.includes('Draft view 1')")
+    page.wait_for_function("document.querySelector('.bd-why')?.innerText.includes('Draft view 1')")
 
 
 def test_a_missed_chance_leads_to_its_step(page):
@@ -185,7 +185,7 @@ def test_a_what_if_is_run_for_real_and_watch_shows_it(page):
     said(page, "badge", "exact until step 1")
     page.click("#fd-lab-real")
     page.wait_for_function(
-        "document.querySelector('#fd-lab-status').innerText.includes('The what-if held for all 1')"
+        "document.querySelector('#fd-lab-status')?.innerText.includes('The what-if held for all 1')"
     )
     page.get_by_role("tab", name="Watch").click()
     page.wait_for_function("document.querySelector('.fd-gamma').ariaValueNow === '0.90'")
@@ -205,7 +205,7 @@ def test_runs_are_laid_on_one_clock(page):
         " === document.querySelectorAll('.bd-tk.off').length"
     )
     page.locator("[data-block=clock] button", has_text="steps").click()
-    page.wait_for_function("document.querySelector('.bd-now').innerText.endsWith('steps')")
+    page.wait_for_function("document.querySelector('.bd-now')?.innerText.endsWith('steps')")
     page.locator("#fd-compare-board .bd-play").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("document.querySelectorAll('.bd-tk:not(.off)').length > 10")
@@ -225,7 +225,9 @@ def test_another_model_answers_run_as_prompt_beside_it(page):
     page.get_by_role("button", name="Decode it otherwise").click()
     page.locator("#fd-rival-model input").click()
     page.get_by_role("option", name="second model").click()
-    page.wait_for_function("document.querySelector('#fd-rival-facts').innerText.includes('hash 5')")
+    page.wait_for_function(
+        "document.querySelector('#fd-rival-facts')?.innerText.includes('hash 5')"
+    )
     page.click("#fd-rival-run")
     page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3", timeout=20_000)
     said(page, "strip", "C: the model cuts text into other tokens")
@@ -286,7 +288,7 @@ def test_lessons_speak_three_languages(page, name, title):
 
 
 def test_boards_and_controls_speak_the_language_of_the_link_and_of_the_choice(chrome, url):
-    reads = "([at, w]) => document.querySelector(at).innerText.includes(w)"
+    reads = "([at, w]) => document.querySelector(at)?.innerText.includes(w)"
     with opened(chrome, f"{url}?__theme=light&lang=ko", wait_for=CHARTS) as page:
         page.wait_for_function(reads, arg=["#fd-run", "실행"])
         page.wait_for_function(reads, arg=["#fd-strategy", "전략"])
@@ -334,7 +336,7 @@ def test_a_link_restores_run_settings_step_and_tab(chrome, url, page):
     page.locator("#fd-link-tab input").click()
     page.get_by_role("option", name="Verify lab").click()
     page.click("#fd-copy")
-    page.wait_for_function("(document.querySelector('#fd-link input, #fd-link textarea').value)")
+    page.wait_for_function("(document.querySelector('#fd-link input, #fd-link textarea')?.value)")
     link = page.locator("#fd-link input, #fd-link textarea").input_value()
     assert "example=toy" in link and "step=3" in link and "track_size=2" in link
     with opened(chrome, link, wait_for="[data-block=ladder] .main-svg") as other:
@@ -353,12 +355,12 @@ def test_a_link_restores_the_compared_runs_their_clock_and_the_lesson(chrome, ur
     page.get_by_role("option", name="one token a step").click()
     page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3")
     page.locator("[data-block=clock] button", has_text="rows").click()
-    page.wait_for_function("document.querySelector('.bd-now').innerText.endsWith('rows')")
+    page.wait_for_function("document.querySelector('.bd-now')?.innerText.endsWith('rows')")
     go(page, "Traces")
     page.locator("#fd-link-tab input").click()
     page.get_by_role("option", name="Compare").click()
     page.click("#fd-copy")
-    page.wait_for_function("(document.querySelector('#fd-link input, #fd-link textarea').value)")
+    page.wait_for_function("(document.querySelector('#fd-link input, #fd-link textarea')?.value)")
     link = page.locator("#fd-link input, #fd-link textarea").input_value()
     with opened(chrome, link, wait_for="[data-block=progress] .main-svg") as other:
         assert other.locator("#fd-compare-board .bd-lane").count() == 3
@@ -416,13 +418,13 @@ def test_a_run_made_here_is_listed_and_removed(page):
     choose_toy(page)
     page.locator("#fd-gamma input[type=number]").fill("0.95")
     page.click("#fd-run")
-    page.wait_for_function("document.querySelector('#fd-status').innerText.includes('finished')")
+    page.wait_for_function("document.querySelector('#fd-status')?.innerText.includes('finished')")
     go(page, "Traces")
     field = page.locator("#fd-traces-run input")
     assert re.search(r"γ 0.95", field.input_value())
     page.click("#fd-traces-delete")
     page.wait_for_function(
-        "document.querySelector('#fd-traces-status').innerText.includes('Removed')"
+        "document.querySelector('#fd-traces-status')?.innerText.includes('Removed')"
     )
     assert "γ 0.95" not in field.input_value()
     page.click("#fd-traces-delete")

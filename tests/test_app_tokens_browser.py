@@ -41,7 +41,7 @@ def test_the_lifeline_shows_what_its_table_says(page):
     for offset in (0, 14, 20):
         page.locator(f".tk[data-p='{offset}']").click()
         page.wait_for_function(
-            "p => document.querySelector('.fd-life h3').innerText.endsWith('position ' + p)",
+            "p => document.querySelector('.fd-life h3')?.innerText.endsWith('position ' + p)",
             arg=offset,
         )
         part = table[table.position == offset]
@@ -158,7 +158,7 @@ def test_code_keeps_its_lines_and_folds(chrome, url):
 
 def test_one_language_for_the_page_chosen_in_learn_and_kept_in_the_link(chrome, url):
     with opened(chrome, f"{url}?lang=ko", wait_for=CHARTS) as page:
-        page.wait_for_function("document.querySelector('.fd-say').innerText.includes('토큰')")
+        page.wait_for_function("document.querySelector('.fd-say')?.innerText.includes('토큰')")
         assert page.get_attribute(".fd", "lang") == "ko"
         page.get_by_role("tab", name="Learn").click()
         page.wait_for_selector("#fd-lesson [data-block=question]")
@@ -170,13 +170,13 @@ def test_one_language_for_the_page_chosen_in_learn_and_kept_in_the_link(chrome, 
         page.wait_for_selector("[data-block=facts] td")
         page.click("#fd-copy")
         page.wait_for_function(
-            "document.querySelector('#fd-link textarea, #fd-link input').value.includes('lang=zh')"
+            "document.querySelector('#fd-link textarea, #fd-link input')?.value.includes('lang=zh')"
         )
         page.get_by_role("tab", name="Watch").click()
-        page.wait_for_function("document.querySelector('.fd-sr').innerText.includes('步')")
+        page.wait_for_function("document.querySelector('.fd-sr')?.innerText.includes('步')")
         page.focus(".fd")
         page.keyboard.press("Home")
-        page.wait_for_function("document.querySelector('.fd-sr').innerText.includes('第 1 步')")
+        page.wait_for_function("document.querySelector('.fd-sr')?.innerText.includes('第 1 步')")
 
 
 def test_a_link_with_another_gamma_shows_the_what_if_that_its_sender_saw(chrome, url):
@@ -223,11 +223,11 @@ def test_the_lab_asks_what_another_beta_t_would_re_read(page):
     page.wait_for_selector("[data-block=held] .main-svg")
     page.locator("#fd-lab-track input[type=number]").fill("2")
     page.wait_for_function(
-        "document.querySelector('[data-block=badge]').innerText.includes('hold 80%, not 50%')"
+        "document.querySelector('[data-block=badge]')?.innerText.includes('hold 80%, not 50%')"
     )
     page.click("#fd-lab-real")
     page.wait_for_function(
-        "document.querySelector('#fd-lab-status').innerText.includes('βₜ 2 in place of 1')"
+        "document.querySelector('#fd-lab-status')?.innerText.includes('βₜ 2 in place of 1')"
     )
 
 
