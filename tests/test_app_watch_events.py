@@ -51,11 +51,20 @@ def test_stopped_is_said_before_the_picture_is_made():
 
 def test_short_events_go_past_the_queue_and_runs_do_not(config):
     events = {event["api_name"]: event for event in config["dependencies"]}
-    short = ("stop", "what_if", "gamma", "eps", "state", "estimate_again", "learned", "remember")
+    short = ("stop", "what_if", "state", "estimate_again", "learned", "remember")
     assert [name for name in short if events[name]["queue"] is not False] == []
     assert events["run"]["queue"] is not False
-    # the one short event that has to stand in it: only there gradio tells of a changed State
+    # only there gradio tells of a changed State
     assert events["step"]["queue"] is not False
+
+
+def test_an_event_with_a_value_of_its_own_is_handled_each_time_and_in_order(config):
+    """gradio sends a deferred "always_last" event again with the value of the one before, and
+    without the queue a later answer may be overtaken."""
+    events = {event["api_name"]: event for event in config["dependencies"]}
+    carrying = ("gamma", "eps", "step", "lab_act", "learn_gamma", "learn_epsilon", "learn_step")
+    assert [name for name in carrying if events[name]["trigger_mode"] != "multiple"] == []
+    assert [name for name in carrying if events[name]["queue"] is False] == []
 
 
 def test_the_page_holds_the_players_script_once(config):

@@ -12,7 +12,7 @@ from app.lesson_view import Progress, glossary_board, lesson_board
 from app.player import board_view, later_player
 from app.runs import Runs
 from app.store import RunError
-from app.tabs.shared import QUIET, share, told
+from app.tabs.shared import EACH, QUIET, share, told
 from app.views import dump, view
 from app.what_if import what_if
 
@@ -75,15 +75,15 @@ class Learn:
         )
         self.player.step(
             self._at, self.progress, [self.step, self.lesson], api_name="learn_step",
-            trigger_mode="always_last", **QUIET,
+            **EACH,
         )  # fmt: skip
         self.player.gamma(
             self._gamma, self.progress, [self.player, self.gamma], api_name="learn_gamma",
-            trigger_mode="always_last", **QUIET,
+            **EACH,
         )  # fmt: skip
         self.player.epsilon(
             self._epsilon, self.progress, self.player, api_name="learn_epsilon",
-            trigger_mode="always_last", **QUIET,
+            **EACH,
         )  # fmt: skip
 
     # --- what the events do

@@ -20,6 +20,9 @@ QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # for what is answered at once: one request past gradio's queue, whose stream of news is opened and
 # closed again for each event
 SHORT: dict[str, Any] = {**QUIET, "queue": False}
+# Events that carry a value of their own (a drag, a step): all of them, in the order of the queue.
+# "always_last" would send the value of the one before again, which gradio keeps.
+EACH: dict[str, Any] = {**QUIET, "trigger_mode": "multiple"}
 
 
 @contextmanager

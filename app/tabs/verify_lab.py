@@ -13,7 +13,7 @@ from app.player import board_view, packed, text_line
 from app.runs import Runs
 from app.sentences import queued_sentence
 from app.store import RunError
-from app.tabs.shared import QUIET, share, told, visitor
+from app.tabs.shared import EACH, QUIET, share, told, visitor
 from app.tabs.watch import Watch
 from app.words import Says
 from flash_dllm.trace import DecodeTrace
@@ -65,7 +65,7 @@ class VerifyLab:
                 self._by(by), asked, [self.step, self.board], api_name="lab_step", **latest
             )
         self.board.act(
-            self._act, asked, [self.step, *thresholds, self.board], api_name="lab_act", **latest
+            self._act, asked, [self.step, *thresholds, self.board], api_name="lab_act", **EACH
         )
         self.real.click(
             self._prepare,

@@ -12,7 +12,7 @@ from app.player import text_line, trace_player
 from app.runs import Runs, values_of
 from app.tabs.cost import CostPanel
 from app.tabs.model_panel import ModelPanel, labelled, starts
-from app.tabs.shared import QUIET, SHORT
+from app.tabs.shared import EACH, QUIET, SHORT
 from app.tabs.watch_events import RECORDED, WatchEvents, hint
 from flash_dllm.strategies import STRATEGIES
 
@@ -203,16 +203,15 @@ class Watch:
                 api_name="usable",
                 **SHORT,
             )
-        drag: dict[str, Any] = {"trigger_mode": "always_last", **SHORT}
         outputs = [self.player, self.badge]
         self.player.gamma(
-            events.drag_gamma, [run_id, epsilon], [gamma, *outputs], api_name="gamma", **drag
+            events.drag_gamma, [run_id, epsilon], [gamma, *outputs], api_name="gamma", **EACH
         )
         self.player.epsilon(
-            events.drag_epsilon, [run_id, gamma], [epsilon, *outputs], api_name="eps", **drag
+            events.drag_epsilon, [run_id, gamma], [epsilon, *outputs], api_name="eps", **EACH
         )
         self.player.resync(events.resync, None, self.player, api_name="resync", **QUIET)
         self.player.step(
             # in the queue, because only there gradio tells of a changed State, which is kept then
-            events.step, None, self.step, api_name="step", trigger_mode="always_last", **QUIET
+            events.step, None, self.step, api_name="step", **EACH
         )
