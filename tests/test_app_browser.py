@@ -227,7 +227,7 @@ def test_dragging_gamma_judges_again_and_says_how_far_it_is_exact(page):
     )
     shown = page.get_attribute(".fd-gamma", "aria-valuenow")
     assert page.inner_text("#fd-badge").startswith("exact until step 1: Step 1 would commit 1")
-    assert page.locator(".tk").nth(1).get_attribute("class").split()[1] == "s5"
+    page.wait_for_function("document.querySelectorAll('.tk')[1]?.classList[1] === 's5'")
     page.keyboard.press("ArrowDown")
     page.wait_for_function("v => document.querySelector('.fd-gamma').ariaValueNow !== v", arg=shown)
 
@@ -236,7 +236,7 @@ def test_the_epsilon_slider_judges_again_without_a_run(page):
     choose_toy(page)
     page.locator("#fd-epsilon input[type=number]").fill("0.95")
     page.wait_for_selector(".fd[data-badge='exact']")
-    assert page.locator(".tk").nth(0).get_attribute("class").split()[1] == "s6"
+    page.wait_for_function("document.querySelectorAll('.tk')[0]?.classList[1] === 's6'")
 
 
 def test_hovering_a_token_lights_it_and_shows_its_numbers(page):
