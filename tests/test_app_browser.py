@@ -226,7 +226,10 @@ def test_dragging_gamma_judges_again_and_says_how_far_it_is_exact(page):
         " return line > 0.85 && line === slider; }"
     )
     shown = page.get_attribute(".fd-gamma", "aria-valuenow")
-    assert page.inner_text("#fd-badge").startswith("exact until step 1: Step 1 would commit 1")
+    page.wait_for_function(
+        "document.querySelector('#fd-badge')?.innerText"
+        ".startsWith('exact until step 1: Step 1 would commit 1')"
+    )
     page.wait_for_function("document.querySelectorAll('.tk')[1]?.classList[1] === 's5'")
     page.keyboard.press("ArrowDown")
     page.wait_for_function("v => document.querySelector('.fd-gamma').ariaValueNow !== v", arg=shown)

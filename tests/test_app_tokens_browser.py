@@ -182,8 +182,10 @@ def test_one_language_for_the_page_chosen_in_learn_and_kept_in_the_link(chrome, 
 def test_a_link_with_another_gamma_shows_the_what_if_that_its_sender_saw(chrome, url):
     with opened(chrome, f"{url}?example=toy&step=1&gamma=0.9", wait_for=CHARTS) as page:
         page.wait_for_selector(".fd[data-badge='exact until step 1']")
-        assert page.locator(".tk").nth(1).get_attribute("class").split()[1] == "s5"
-        assert page.inner_text("#fd-badge").startswith("exact until step 1")
+        page.wait_for_function("document.querySelectorAll('.tk')[1]?.classList[1] === 's5'")
+        page.wait_for_function(
+            "document.querySelector('#fd-badge')?.innerText.startsWith('exact until step 1')"
+        )
 
 
 def test_a_trace_file_dropped_on_the_page_is_loaded(page, tmp_path):
