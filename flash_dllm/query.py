@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import compress
 
 from flash_dllm.layer_plan import LayerPlan, LayerReport
+from flash_dllm.tracking import by_mass
 
 
 class Role(IntEnum):
@@ -226,9 +227,7 @@ class Mass:
         left = set(positions)
         found = [position for position in self.ranked if position in left][:count]
         if len(found) < min(count, len(left)):
-            values = self.values
-            others = sorted([(-values[p], p) for p in left.difference(found)])
-            found += [position for _, position in others[: count - len(found)]]
+            found += by_mass(left.difference(found), self.values)[: count - len(found)]
         return tuple(found)
 
     @classmethod

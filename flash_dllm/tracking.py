@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def next_tracked(
@@ -35,7 +35,7 @@ def next_tracked(
     return tuple(first + (fresh + rest)[: max(0, track_size - len(first))])
 
 
-def by_mass(positions: Sequence[int], mass: Sequence[float]) -> list[int]:
+def by_mass(positions: Iterable[int], mass: Sequence[float]) -> list[int]:
     """Positions by falling mass, ties by position.
 
     >>> by_mass([0, 1, 2], [.2, .3, .2])

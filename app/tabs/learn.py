@@ -70,9 +70,7 @@ class Learn:
             api_name="learn_language",
             **QUIET,
         )
-        self.lesson.act(
-            self._act, here, shown, api_name="learn_act", trigger_mode="multiple", **QUIET
-        )
+        self.lesson.act(self._act, here, shown, api_name="learn_act", **EACH)
         self.player.step(
             self._at, self.progress, [self.step, self.lesson], api_name="learn_step",
             **EACH,

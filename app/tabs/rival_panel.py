@@ -14,7 +14,7 @@ from app.runs import Runs
 from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.model_panel import labelled
-from app.tabs.shared import QUIET, told, visitor
+from app.tabs.shared import QUIET, stopping, told, visitor
 from app.words import Says
 from flash_dllm.strategies import STRATEGIES
 
@@ -120,7 +120,4 @@ class RivalPanel:
                 raise
 
     def _stop(self, number: str) -> Any:
-        if not self.runs.stop(number):
-            return packed("nothing is running")
-        is_over = self.runs.ends(number, within=0.5)
-        return gr.skip() if is_over else packed("stopping after this step")
+        return stopping(self.runs, number)

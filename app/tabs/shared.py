@@ -13,6 +13,8 @@ from typing import Any
 import gradio as gr
 from gradio.context import LocalContext
 
+from app.player import packed
+from app.runs import Runs
 from app.store import RunError
 
 log = logging.getLogger(__name__)
@@ -42,6 +44,15 @@ def told() -> Iterator[None]:
             f"more under {number}."
         )
         raise gr.Error(message, duration=None, print_exception=False) from error
+
+
+def stopping(runs: Runs, number: str) -> str | dict:
+    """Stop a run; what its status line says then, if anything."""
+    if not runs.stop(number):
+        return packed("nothing is running")
+    # a run that ends at once says so itself; words from here would come after its own
+    is_over = runs.ends(number, within=0.5)
+    return gr.skip() if is_over else packed("stopping after this step")
 
 
 def telling(function: Callable) -> Callable:

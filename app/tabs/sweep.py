@@ -18,7 +18,7 @@ from app.sweep_view import sweep_board
 from app.sweep_words import compared
 from app.sweeps import Place, Sweeps, progress
 from app.tabs.new_sweep import NewSweep
-from app.tabs.shared import QUIET, told, visitor
+from app.tabs.shared import EACH, QUIET, told, visitor
 from app.tabs.watch import Watch
 from flash_dllm.evaluation.study_table import StudyTable
 from flash_dllm.evaluation.trial import sweep_items
@@ -84,9 +84,8 @@ class Sweep:
         )
         self.file.upload(self._upload, [self.file, *asked], shown, api_name="sweep_load", **QUIET)
         self.board.act(
-            self._act, asked, [self.view, self.board, self.wanted], api_name="sweep_act",
-            trigger_mode="multiple", **QUIET,
-        )  # fmt: skip
+            self._act, asked, [self.view, self.board, self.wanted], api_name="sweep_act", **EACH
+        )
         self.form.wire()
         form = [watch.model, *self.form.fields]
         started = [self.job, *shown]

@@ -18,7 +18,7 @@ from app.player import packed
 from app.runs import Runs, values_of
 from app.sentences import queued_sentence
 from app.store import RunError
-from app.tabs.shared import share, told, visitor
+from app.tabs.shared import share, stopping, told, visitor
 from app.what_if import what_if
 
 RECORDED = "A recorded run. Press Run to decode it yourself."
@@ -198,11 +198,7 @@ class WatchEvents:
         ]
 
     def stop(self, number: str) -> str | dict:
-        if not self.runs.stop(number):
-            return packed("nothing is running")
-        # a run that ends at once says so itself; words from here would come after its own
-        is_over = self.runs.ends(number, within=0.5)
-        return gr.skip() if is_over else packed("stopping after this step")
+        return stopping(self.runs, number)
 
     def estimate(self, *asked: Any) -> str:
         return packed(self.runs.estimate(*asked))
