@@ -51,7 +51,9 @@ def test_stopped_is_said_before_the_picture_is_made():
 
 def test_short_events_go_past_the_queue_and_runs_do_not(config):
     events = {event["api_name"]: event for event in config["dependencies"]}
-    short = ("stop", "what_if", "state", "estimate_again", "learned", "remember")
+    short = (
+        "stop", "rival_stop", "what_if", "state", "estimate_again", "learned", "remember",
+    )  # fmt: skip
     assert [name for name in short if events[name]["queue"] is not False] == []
     assert events["run"]["queue"] is not False
     # only there gradio tells of a changed State

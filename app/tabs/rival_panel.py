@@ -14,7 +14,7 @@ from app.runs import Runs
 from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.model_panel import labelled
-from app.tabs.shared import QUIET, stopping, told, visitor
+from app.tabs.shared import QUIET, SHORT, stopping, told, visitor
 from app.words import Says
 from flash_dllm.strategies import STRATEGIES
 
@@ -60,7 +60,7 @@ class RivalPanel:
             self._refresh, self.model, [self.model, self.facts], api_name="rival_names", **QUIET
         )
         asked = [self.job, first, self.model, self.strategy, self.cache]
-        self.stop.click(self._stop, self.job, self.status, api_name="rival_stop", **QUIET)
+        self.stop.click(self._stop, self.job, self.status, api_name="rival_stop", **SHORT)
         return self.run.click(
             self._prepare, asked, [self.job, self.status], api_name="rival_prepare", **QUIET
         ).success(
