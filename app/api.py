@@ -89,7 +89,8 @@ class Api:
                 trace = update.trace
                 answer = {
                     "status": update.status, "steps": len(trace.steps), "text": trace.text,
-                    "is_done": True, "metrics": measured(trace), "run": self.runs.store.keep(trace),
+                    "is_done": True, "metrics": measured(trace),
+                    "run": update.name or self.runs.store.keep(trace),
                 }  # fmt: skip
                 yield answer | ({"trace": to_json(trace)} if include_trace else {})
                 return

@@ -102,12 +102,9 @@ class RivalPanel:
 
     def _decode(self, number: str) -> Iterator[list[Any]]:
         with told():
-            kept: Any = ""
             try:
                 for update in self.runs.run(number):
-                    if update.trace is not None and update.trace.steps:
-                        kept = self.runs.store.keep(update.trace)
-                    yield [packed(update.status), kept, gr.skip()]
+                    yield [packed(update.status), update.name, gr.skip()]
                     if update.error:
                         raise RunError(update.error)
                 if update.trace is not None:

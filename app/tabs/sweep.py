@@ -240,9 +240,8 @@ class Sweep:
                     yield [*nothing, packed(f"Point {trial}, item {item + 1}: {update.status}")]
             if trace is None or not trace.steps:
                 return
-            name = self.runs.store.keep(trace)
             words = f"Point {trial}, item {item + 1} of the sweep. {compared(trace, row, item)}"
-            filled = self.watch.events.show(name, words)
+            filled = self.watch.events.show(update.name, words)
             yield [*filled, gr.Tabs(selected="watch"), packed(words)]
 
     # --- a sweep that runs

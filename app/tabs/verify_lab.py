@@ -187,12 +187,12 @@ class VerifyLab:
             real = update.trace
             if real is None or not real.steps:
                 return
-            found = self.runs.store.keep(real)
             words = real_run.verdict(recorded, real, share(epsilon), share(gamma))
             at = real_run.telling(recorded, real) or int(step)
+            said = f"{words} Watch shows this run now."
             yield [
-                *self._filled(language, real, found, at, f"{words} Watch shows this run now."),
-                *self.watch.events.shown(found, update.status),
+                *self._filled(language, real, update.name, at, said),
+                *self.watch.events.shown(update.name, update.status),
             ]
 
 
