@@ -14,16 +14,22 @@ Sections (choose with --sections):
   plain      a plain torch forward of the same rows: eager, and as a CUDA graph
   compile    the plain forward with torch.compile'd pointwise functions (compiles for a while)
   varlen     torch's varlen_attn against ours, one layer
+
+Several GPUs that share the model: torchrun --nproc-per-node 2 benchmarks/llada_8b.py --sections
+passes steps memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import json
 import logging
+import os
 import statistics
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -51,6 +57,7 @@ from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode_batch_steps  # noqa: E402
 from flash_dllm.engine import ModelEngine, ModelSession  # noqa: E402
 from flash_dllm.engine_protocol import SessionRequest  # noqa: E402
+from flash_dllm.models.parallel import Ranks, start_ranks, stop_ranks  # noqa: E402
 from flash_dllm.query import DraftAsk, Mass, Query, VerifyAsk  # noqa: E402
 from flash_dllm.strategies import Confidence, DecodingStrategy, FlashVerify  # noqa: E402
 from kernels.ops import resolve_impl  # noqa: E402
@@ -65,9 +72,12 @@ DECIDED = 3  # |D| of the measured verify passes
 class Bench:
     """The model, the table and what the sections share."""
 
-    def __init__(self, shape: Shape, options: argparse.Namespace) -> None:
+    def __init__(
+        self, shape: Shape, options: argparse.Namespace, ranks: Ranks | None = None
+    ) -> None:
         self.shape = shape
-        self.device = torch.device(options.device)
+        self.ranks = ranks
+        self.device = torch.device(options.device) if ranks is None else ranks.device
         self.impl = resolve_impl(options.impl, self.device.type)
         self.repeats: int = options.repeats
         self.steps: int = options.steps
@@ -78,18 +88,22 @@ class Bench:
         self._summary_file = out / "summary.json"
         self.is_fp8: bool = options.fp8
         self.engine = random_engine(
-            shape, self.impl, options.device, not options.no_graphs, self.is_fp8
+            shape, self.impl, options.device, not options.no_graphs, self.is_fp8, ranks
         )
 
     def add(self, section: str, name: str, unit: str, value: Spread | float, **facts) -> None:
         note = facts.pop("note", "random weights")
         label = f"{self.impl} fp8" if self.is_fp8 else self.impl
+        if self.ranks is not None:
+            label += f", {self.ranks.size} devices"
         facts = {"impl": label, "batch": "", "rows": "", "logit_rows": ""} | facts
         self.table.add(section, name, unit, value, **facts, note=note)
 
     def keep(self, **figures: float) -> None:
         """Key figures, saved at once."""
         start = "fp8_" if self.is_fp8 else ""
+        if self.ranks is not None:
+            start += f"tp{self.ranks.size}_"
         self.summary |= {start + name: round(value, 4) for name, value in figures.items()}
         kind = "h200" if "H200" in self.table.circumstances["device"] else self.device.type
         old = {}
@@ -444,7 +458,23 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     logging.getLogger("flash_dllm.graphs").setLevel(logging.INFO)
     begin = time.perf_counter()
-    bench = Bench(SHAPES[options.shape], options)
+    if "WORLD_SIZE" not in os.environ:
+        return run(Bench(SHAPES[options.shape], options), options, begin)
+    ranks = start_ranks(int(os.environ["WORLD_SIZE"]), torch.device(options.device).type)
+    try:
+        if ranks.is_first:
+            return run(Bench(SHAPES[options.shape], options, ranks), options, begin)
+        # the others do the same work and say nothing
+        with tempfile.TemporaryDirectory() as unread, open(os.devnull, "w") as silence:
+            options.out = unread
+            with contextlib.redirect_stdout(silence):
+                return run(Bench(SHAPES[options.shape], options, ranks), options, begin)
+    finally:
+        stop_ranks()
+
+
+def run(bench: Bench, options: argparse.Namespace, begin: float) -> int:
+    """The sections in turn; 1 if one failed."""
     print(f"{bench.shape.name}, impl {bench.impl}, {bench.table.circumstances}", flush=True)
     failed = []
     for name in options.sections:

@@ -11,6 +11,7 @@ import csv
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "llada_8b.csv"
@@ -39,6 +40,21 @@ LABELS = {
 }  # fmt: skip
 
 Row = dict[str, str]
+
+
+class Variant(NamedTuple):
+    """Rows that are marked behind the implementation's name, and what to call them."""
+
+    suffix: str
+    title: str
+    label: str
+    other: str
+
+
+VARIANTS = (
+    Variant(" fp8", "Products in fp8 (W8A8)", "fp8", "bf16"),
+    Variant(", 2 devices", "Two GPUs that share the model", "two GPUs", "one"),
+)
 
 
 def read(path: Path) -> dict[tuple[str, str, str, int], Row]:
@@ -103,20 +119,22 @@ def passes_table(rows: dict, impl: str, batches: list[int]) -> str:
     )  # fmt: skip
 
 
-def fp8_table(rows: dict, impl: str, batches: list[int]) -> str:
-    """Passes and steps with products in fp8 beside the same in bf16; "" if none were measured."""
+def variant_table(rows: dict, impl: str, variant: Variant, batches: list[int]) -> str:
+    """Passes, steps and speeds of a variant beside the ordinary ones; "" if none were measured."""
     lines = []
-    for name, label in LABELS.items():
+    speeds = {"step_official_speed": "verify, tokens/s", "step_confidence_speed":
+              "confidence, tokens/s"}  # fmt: skip
+    for name, label in (LABELS | speeds).items():
         section = "steps" if name.startswith("step") else "passes"
         for batch in batches:
-            eight, full = (
-                rows.get((section, name, kind, batch)) for kind in (f"{impl} fp8", impl)
+            own, other = (
+                rows.get((section, name, kind, batch)) for kind in (impl + variant.suffix, impl)
             )
-            if eight is not None:
-                lines.append((label, str(batch), figure(eight), figure(full)))
+            if own is not None:
+                lines.append((label, str(batch), figure(own), figure(other)))
     if not lines:
         return ""
-    return table(("ms, median (20–80 %)", "batch", "fp8", "bf16"), lines)
+    return table(("ms, median (20–80 %)", "batch", variant.label, variant.other), lines)
 
 
 def speed_table(rows: dict, impl: str, batches: list[int]) -> str:
@@ -166,8 +184,9 @@ def render(rows: dict, impl: str) -> str:
     ):  # fmt: skip
         if any(key[0] == section for key in rows):
             parts += [f"### {title}", small_table(rows, section, head)]
-    if eight := fp8_table(rows, impl, batches):
-        parts += ["### Products in fp8 (W8A8)", eight]
+    for variant in VARIANTS:
+        if found := variant_table(rows, impl, variant, batches):
+            parts += [f"### {variant.title}", found]
     return "\n\n".join(parts)
 
 

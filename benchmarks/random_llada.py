@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flash_dllm.engine import ModelEngine
 from flash_dllm.models.base import ModelSpec
+from flash_dllm.models.parallel import Ranks
 from flash_dllm.models.transformer import BlockWeights, ModelWeights, Transformer
 from flash_dllm.trace import ModelInfo
 from kernels.scaled import Weight, quantize_weight
@@ -105,13 +106,22 @@ def random_weights(
 
 
 def random_engine(
-    shape: Shape, impl: str, device: str, has_graphs: bool, is_fp8: bool = False
+    shape: Shape,
+    impl: str,
+    device: str,
+    has_graphs: bool,
+    is_fp8: bool = False,
+    ranks: Ranks | None = None,
 ) -> ModelEngine:
-    """An engine in bf16 on a GPU, fp32 elsewhere; with fp8 products (W8A8) if wanted."""
-    place = torch.device(device)
+    """An engine in bf16 on a GPU, fp32 elsewhere; with fp8 products (W8A8) if wanted.
+
+    ranks  devices that share the model: each draws a share of its own (random either way), with
+           embedding and head alike on all
+    """
+    place = torch.device(device) if ranks is None else ranks.device
     dtype = torch.bfloat16 if place.type == "cuda" else torch.float32
-    spec = shape.spec
-    model = Transformer(spec, random_weights(spec, dtype, place, is_fp8), impl)
+    spec = shape.spec if ranks is None else ranks.local(shape.spec)
+    model = Transformer(spec, random_weights(spec, dtype, place, is_fp8), impl, ranks)
     info = ModelInfo(
         name=shape.name, vocab_size=spec.vocab_size, n_layers=spec.n_layers,
         mask_token_id=spec.mask_token_id, eos_token_ids=spec.eos_token_ids,

@@ -9,6 +9,7 @@ from benchmarks import gpu_smoke, host_share, llada_8b, performance_table
 from benchmarks.acceptance_schedule import DRAFTED, VERIFIED, Schedule
 from benchmarks.timing import Spread
 from flash_dllm.trace_json import load
+from tests.torchrun import torchrun
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,25 @@ def test_fp8_has_rows_and_key_figures_of_its_own(tmp_path):
     shown = performance_table.render(rows, "torch").split("### Products in fp8 (W8A8)")[1]
     cells = [performance_table.figure(row) for row in (eight, own)]
     assert f"| draft, 128 rows | 1 | {cells[0]} | {cells[1]} |" in shown
+
+
+def test_devices_that_share_the_model_have_rows_of_their_own(tmp_path):
+    options = ["--shape", "tiny", "--device", "cpu", "--impl", "torch", "--batches", "1",
+               "--repeats", "5", "--steps", "10", "--out", str(tmp_path),
+               "--sections", "passes", "steps"]  # fmt: skip
+    assert llada_8b.main(options) == 0
+    done = torchrun(2, "benchmarks/llada_8b.py", *options)
+    assert done.returncode == 0, done.stderr
+    # the second process measured the same and wrote nothing
+    assert done.stdout.count("draft_128_wall") == 1
+    rows = performance_table.read(tmp_path / "llada_8b.csv")
+    one, two = (rows["passes", "draft_128", kind, 1] for kind in ("torch", "torch, 2 devices"))
+    shown = performance_table.render(rows, "torch").split("### Two GPUs that share the model")[1]
+    cells = [performance_table.figure(row) for row in (two, one)]
+    assert f"| draft, 128 rows | 1 | {cells[0]} | {cells[1]} |" in shown
+    assert "| verify, tokens/s | 1 |" in shown
+    summary = json.loads((tmp_path / "summary.json").read_text())["cpu"]
+    assert {"tok_s_b1", "tp2_tok_s_b1"} <= set(summary)
 
 
 def test_a_section_that_fails_is_reported_and_the_others_go_on(tmp_path, monkeypatch, capsys):

@@ -1,8 +1,6 @@
 """Several devices, as gloo processes of this CPU: the same tokens as on one, in fp32."""
 
 import json
-import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,21 +11,9 @@ from flash_dllm.models import load_model
 from flash_dllm.models.parallel import start_ranks
 from tests.official_layouts import write_layout
 from tests.parallel_worker import runs
+from tests.torchrun import torchrun
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def torchrun(processes, *command):
-    """The finished run of so many processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes),
-         "--master-addr", "127.0.0.1", "--master-port", str(port), *command],
-        cwd=ROOT, capture_output=True, text=True, timeout=300,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
