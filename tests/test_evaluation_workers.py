@@ -6,8 +6,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from flash_dllm.evaluation.workers import Processes
 from tests.random_model import ROOT
@@ -63,6 +66,22 @@ def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
         parent.kill()
         parent.wait()
     assert waited_for(lambda: not any(map(is_there, workers)), 20)
+
+
+@pytest.mark.parametrize("comes_first", ["the word that it is over", "the end of a process"])
+def test_a_pool_that_is_closed_while_calls_wait_says_nothing(tmp_path, monkeypatch, comes_first):
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    pool = Processes(say_and_wait, 1)
+    if comes_first == "the end of a process":
+        monkeypatch.setattr(pool._pool, "shutdown", lambda **how: None)
+    for number in range(4):
+        pool.submit(number, str(tmp_path), 600.0)
+    assert waited_for(lambda: any(tmp_path.iterdir()))
+    manager = pool._pool._executor_manager_thread
+    pool.close()
+    manager.join(30)
+    assert not manager.is_alive() and failed == []
 
 
 def test_a_call_that_is_sent_after_a_worker_died_is_run_like_those_that_it_took_along(tmp_path):

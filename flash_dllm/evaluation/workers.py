@@ -111,8 +111,7 @@ class Processes:
                 self._send(*call)
 
     def close(self) -> None:
-        for future in self._running:
-            future.cancel()
+        # the pool cancels what waits; done from here, it would fail on it when its processes end
         processes = list((self._pool._processes or {}).values())
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
