@@ -22,6 +22,8 @@ from flash_dllm.evaluation.statistics import PairedDifference
 
 FACTS = ("model", "fingerprint", "device", "dtype", "impl", "batch", "commit", "torch", "triton")
 DIFFERENCE = [item.name for item in fields(PairedDifference)]
+# what sets a table apart from the first one → its name
+APART = {"model": "model", "device": "device", "dtype": "data type", "impl": "implementation"}
 RATIOS = ("tokens_per_step", "tokens_per_pass", "row_layers_per_token")
 # items from which on accuracies that differ by some points can be told apart
 ENOUGH = 512
@@ -139,11 +141,18 @@ def tables(measurings: Sequence[Measuring]) -> list[tuple[Section, str]]:
         section = section_of(measuring.found, list(tasks), int(facts["batch"]), {})
         title, text = "Every decoder", section.text
         if number:
-            title = f"Measured apart: {facts['device']}, {facts['dtype']}"
+            main = dict(zip(FACTS, measurings[0].facts, strict=True))
+            other = [word for name, word in APART.items() if facts[name] != main[name]]
+            *most, last = other or ["commit"]
+            differing = f"{', '.join(most)} and {last}" if most else last
+            title = (
+                f"Measured apart: {facts['device']}, {facts['dtype']}, "
+                f"implementation {facts['impl']}"
+            )
             text = (
-                f"Another device and another data type: the first {measuring.found[0].items} "
-                "items of each task, and each decoder beside the reference of this table, not of "
-                f"the one above. {text}"
+                f"The first {measuring.found[0].items} items of each task, with another "
+                f"{differing}; each decoder beside the reference of this table, not of the one "
+                f"above. {text}"
             )
             if max(measuring.items.values()) < ENOUGH:
                 text += " So few items show what a decoder costs, not how accurate it is."

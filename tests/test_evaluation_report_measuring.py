@@ -168,6 +168,16 @@ def test_stopped_in_its_rounds_a_part_goes_on_with_them():
     assert times.rounds == []
 
 
+def test_rounds_stop_where_other_parts_wait_for_their_first():
+    machine = Machine(lambda _, machine: 1.0 + len(machine.order) % 5)
+    times, is_complete = timed(machine, [A, B], most=timing.ROUNDS)
+    assert is_complete and len(times.rounds) == timing.ROUNDS and not times.is_done
+    before = len(machine.order)
+    assert timed(machine, [A, B], times, most=timing.ROUNDS)[1] and len(machine.order) == before
+    timed(machine, [A, B], times)
+    assert len(times.rounds) == timing.MOST_ROUNDS
+
+
 def test_a_decoder_that_fails_while_it_is_timed_costs_no_other(caplog):
     def seconds(cell, machine):
         if cell == C or (cell == B and len(machine.order) > 12):
@@ -283,6 +293,29 @@ def test_out_of_time_it_stops_by_itself_and_goes_on(small_report, measured, tmp_
     assert found.part("figure7").measure(measured[0]).speed > 0
 
 
+def test_parts_are_measured_as_they_are_named_and_each_gets_a_speed_first_if_time_is_short(
+    small_report, measured, monkeypatch
+):
+    asked = []
+
+    def time_part(bench, times, cells, here, deadline, save, on_sample, most):
+        asked.append(([cell.knob("window_size") is None for cell in cells], most))
+        return True
+
+    monkeypatch.setattr(measuring, "time_part", time_part)
+    monkeypatch.setattr(table6, "LENGTHS", (8, 16))
+    at = small_report.index("figure7")
+    arguments = [*small_report[:at], "table6", *small_report[at:]]
+    assert report.main([*arguments, "--seconds", "600"]) == 0
+    # three decoders at one batch size, then two decoders at two window sizes
+    sixth, seventh = [True] * 3, [False] * 4
+    assert [cell.knob("window_size") is None for cell in measured] == sixth + seventh
+    assert asked == [(sixth, 2), (seventh, 2), (sixth, 15), (seventh, 15)]
+    asked.clear()
+    assert report.main(arguments) == 0
+    assert asked == [(sixth, 15), (seventh, 15)]
+
+
 def test_records_of_another_measuring_are_refused(small_report, tmp_path, capsys):
     assert report.main([*small_report, "--timed-items", "0"]) == 0
     before = (tmp_path / "measured.json").read_bytes()
@@ -292,9 +325,7 @@ def test_records_of_another_measuring_are_refused(small_report, tmp_path, capsys
     assert (tmp_path / "measured.json").read_bytes() == before
 
 
-def test_a_cell_that_fails_costs_only_what_needs_it(
-    small_folder, tmp_path, monkeypatch, measured
-):
+def test_a_cell_that_fails_costs_only_what_needs_it(small_folder, tmp_path, monkeypatch, measured):
     bench = Bench(tmp_path, str(small_folder), "torch", "cpu", "float64", limit=2)
     real = Bench.measure
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import frontier
+from benchmarks import frontier, frontier_table
 from flash_dllm.decoder import decode
 from flash_dllm.evaluation.statistics import paired_difference
 from flash_dllm.models import load_model
@@ -61,9 +61,54 @@ def test_a_line_holds_the_counts_of_single_runs_and_is_measured_once(tmp_path, c
     assert float(rows["ours"]["difference"]) == (right["ours"] - right["confidence"]) / 2
     assert json.loads(rows["wider"]["settings"])["config"]["window_size"] == 48
 
+    assert (rows["ours"]["device"], rows["ours"]["dtype"]) == ("cpu", "float32")
+    assert (rows["ours"]["impl"], rows["ours"]["batch"]) == ("torch", "32")
+
     capsys.readouterr()
     frontier.main(command)
     assert len(capsys.readouterr().out.strip().splitlines()) == len(SETTINGS)
+
+
+def test_one_setting_is_shared_out_among_workers_and_its_line_is_that_of_one(tmp_path, capsys):
+    """20 word items one at a time are two pieces, 10 and 10, for two processes."""
+    lines = []
+    for workers in ("1", "2"):
+        frontier.main([
+            "--settings", str(write(tmp_path, {"ours": SETTINGS["ours"]})), "--only-settings",
+            "--no-reference", "--items", str(TASKS), "--domains", "word", "--limit", "20",
+            "--batch", "1", "--workers", workers, "--output", str(tmp_path / workers),
+        ])  # fmt: skip
+        (line,) = frontier_table.read_rows(tmp_path / workers / "frontier.csv")
+        lines.append({key: value for key, value in line.items() if key != "seconds"})
+        # how far it is stands on the screen while it runs, with what is left
+        assert "| 20/20 [" in capsys.readouterr().err
+    assert lines[0] == lines[1] and len(lines[0]["right"]) == 20
+
+
+def test_pieces_come_back_in_the_items_order_and_a_setting_that_can_not_be_is_named():
+    bench = frontier.Bench(None, "cpu", "float32", TASKS, ("word",), 33, 1)
+    assert bench.pieces() == 3
+    case = frontier.Case("ours", SETTINGS["ours"], {})
+    found = frontier.Measuring.of(case, bench)
+    # 33 items in 3 pieces: every third one
+    assert [found.add(p, 3, ([f"{n}" for n in range(p, 33, 3)], 1.5)) for p in (2, 0)] == [11, 11]
+    assert found.left == {1} and found.seconds == 3.0
+    found.add(1, 3, ([f"{n}" for n in range(1, 33, 3)], 1.5))
+    assert found.answers == [str(number) for number in range(33)] and not found.left
+
+    bad = frontier.Case("bad", SETTINGS["ours"], {"window_size": 0})
+    (refused,) = frontier.measured(bench, [bad], 1)
+    assert "window_size" in refused.problem and refused.answers == []
+    with pytest.raises(RuntimeError, match="lost"):
+        frontier.Measuring.of(case, bench).add(0, 3, RuntimeError("lost"))
+
+
+def test_a_table_goes_on_with_columns_that_it_did_not_begin_with(tmp_path):
+    path = tmp_path / "frontier.csv"
+    frontier_table.write_rows(path, [{"setting": "a", "right": "1"}, {"setting": "b", "batch": 1}])
+    assert frontier_table.read_rows(path) == [
+        {"setting": "a", "right": "1", "batch": ""}, {"setting": "b", "right": "", "batch": "1"},
+    ]  # fmt: skip
 
 
 def test_settings_that_start_from_nothing_known_are_refused(tmp_path):
@@ -86,26 +131,26 @@ def test_the_table_pairs_with_the_preset_and_sorts_by_work(tmp_path):
     ]  # fmt: skip
     path = tmp_path / "experiments.md"
     path.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n", encoding="utf-8")
-    frontier.write_document(rows, path)
+    frontier_table.write_document(rows, path)
     lines = path.read_text(encoding="utf-8").splitlines()
     assert (lines[0], lines[-1], len(lines)) == ("before", "after", 8)
     assert lines[4].startswith("| ours | 0.500 (0.300–0.950) | 0.750 |  |  |  | -25.0 points (")
     assert "), p 1.00 | 6.00 | 3.00 | 9.0 | 72 |" in lines[4]
     assert lines[5].startswith("| preset | 0.750 ") and " |  | 6.00 | 3.00 | 17.0 |" in lines[5]
     with pytest.raises(ValueError, match="no rows to write"):
-        frontier.write_document([], path)
+        frontier_table.write_document([], path)
 
 
 def test_the_shipped_cheap_preset_is_the_setting_that_was_measured() -> None:
-    rows = frontier.read_rows(MEASURED)
+    rows = frontier_table.read_rows(MEASURED)
     measured = {row["setting"]: json.loads(row["settings"]) for row in rows}
     shipped = from_preset(PEERS["flash_confidence"].settings, {"alternatives": 2}).described()
     assert measured["confidence ε 0.9, window 32, flash 8"] == json.loads(json.dumps(shipped))
 
 
 def test_what_the_document_says_of_patient_follows_from_its_row_and_the_others():
-    (row,) = frontier.read_rows(MEASURED.with_name("patient.csv"))
-    others = {other["setting"]: other for other in frontier.read_rows(MEASURED)}
+    (row,) = frontier_table.read_rows(MEASURED.with_name("patient.csv"))
+    others = {other["setting"]: other for other in frontier_table.read_rows(MEASURED)}
     case = next(
         case for case in frontier.cases(ROOT / "benchmarks" / "frontier.json", only=True)
         if case.name == row["setting"]

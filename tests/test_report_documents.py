@@ -30,9 +30,11 @@ def places(tmp_path, monkeypatch):
     return tmp_path
 
 
-def records(path, parts: list[str], device: str = "cpu", tasks=("word", "code"), names=()):
+def records(
+    path, parts: list[str], device: str = "cpu", tasks=("word", "code"), names=(), **facts
+):
     scope = Scope(tasks, 32, (1, 2, 32), 1, names)
-    found = Records({**FACTS, "device": device}, scope, parts, 100)
+    found = Records({**FACTS, "device": device, **facts}, scope, parts, 100)
     for cell in wanted(scope, parts, 100).cells:
         # greedy is right on 80 of 100, all others on 60
         is_greedy = cell.knob("strategy") == "greedy"
@@ -109,8 +111,8 @@ def test_another_device_adds_what_is_missing_and_gives_way_to_more_items(places)
     assert shown(places) == [[greedy, "Fast-dLLM, no cache", "FreeDave", "WINO"],
                              [greedy, "Prophet"]]
     text = (places / "DECODERS").read_text()
-    assert "### Measured apart: cpu, float32" in text
-    assert "the first 100 items of each task, and each" in text
+    assert "### Measured apart: cpu, float32, implementation torch" in text
+    assert "The first 100 items of each task, with another device; each decoder beside" in text
     assert "not how accurate it is." in text
     # a star by the comparisons of its own table
     assert "below 0.05 / 3," in text and "below 0.05 / 1," in text
@@ -122,6 +124,21 @@ def test_another_device_adds_what_is_missing_and_gives_way_to_more_items(places)
     report_documents.main([str(records(path, ["decoders"], "gpu"))])
     assert shown(places) == [[decoder.title for decoder in decoders()]]
     assert "Not measured" not in (places / "DECODERS").read_text()
+
+
+def test_a_table_apart_says_what_is_other_about_it(places):
+    path = places / "m.json"
+    report_documents.main([str(records(path, ["decoders"], "gpu", impl="triton",
+                                       names=("wino", "freedave")))])  # fmt: skip
+    report_documents.main([str(records(path, ["decoders"], "gpu", names=("elastic_cache",)))])
+    text = (places / "DECODERS").read_text()
+    assert "### Measured apart: gpu, float32, implementation torch" in text
+    assert "of each task, with another implementation; each decoder beside" in text
+    report_documents.main([str(records(path, ["decoders"], names=("prophet",), dtype="float64",
+                                       impl="triton", commit="abc"))])  # fmt: skip
+    text = (places / "DECODERS").read_text()
+    assert "### Measured apart: cpu, float64, implementation triton" in text
+    assert "with another device and data type; each" in text
 
 
 def test_what_stands_in_the_repository_is_what_is_read_and_shown():

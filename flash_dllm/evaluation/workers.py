@@ -7,6 +7,8 @@ of them. A worker that dies takes no trial with it: its trials are sent out agai
 from __future__ import annotations
 
 import multiprocessing
+import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -75,13 +77,19 @@ class Processes:
 
     def _new_pool(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self.size, context, one_thread)
+        return ProcessPoolExecutor(self.size, context, _begin)
 
     def submit(self, ticket: int, *arguments: Any) -> None:
         self._send(ticket, arguments, 1)
 
     def _send(self, ticket: int, arguments: tuple, attempt: int) -> None:
-        self._running[self._pool.submit(self._work, *arguments)] = ticket, arguments, attempt
+        try:
+            future = self._pool.submit(self._work, *arguments)
+        except BrokenProcessPool as error:
+            # a process died since the last look: this call is lost with those that it held
+            future = Future()
+            future.set_exception(error)
+        self._running[future] = ticket, arguments, attempt
 
     def finished(self, seconds: float) -> Iterator[tuple[int, Outcome]]:
         done, _ = wait(self._running, timeout=seconds, return_when=FIRST_COMPLETED)
@@ -103,8 +111,7 @@ class Processes:
                 self._send(*call)
 
     def close(self) -> None:
-        for future in self._running:
-            future.cancel()
+        # the pool cancels what waits; done from here, it would fail on it when its processes end
         processes = list((self._pool._processes or {}).values())
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
@@ -169,6 +176,23 @@ def one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+def _begin() -> None:
+    """One thread of torch, and an end with the process that sends the work.
+
+    A pool's processes hold both ends of the pipe that they wait at: if their parent is killed,
+    none of them would ever hear of it.
+    """
+    one_thread()
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "begins in a process of the pool"
+
+    def end() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
 
 
 def _in_one_thread(work: Work, *arguments: Any) -> Any:

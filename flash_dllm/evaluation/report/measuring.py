@@ -22,7 +22,7 @@ from flash_dllm.evaluation.report.parts import PARTS
 from flash_dllm.evaluation.report.plan import Wanted, wanted
 from flash_dllm.evaluation.report.records import Records, load_records
 from flash_dllm.evaluation.report.section import Scope
-from flash_dllm.evaluation.report.timing import ROUNDS
+from flash_dllm.evaluation.report.timing import MOST_ROUNDS, ROUNDS
 from flash_dllm.evaluation.report.timing_parts import Deadline, begun, reason_of, time_part
 from flash_dllm.evaluation.workers import Here, Processes, Workers
 
@@ -47,9 +47,11 @@ def measure_report(
 ) -> tuple[Records, bool]:
     """Measure what the records in `path` lack for these parts, and keep it there.
 
+    parts        in the order in which they are measured
     workers      processes that measure accuracies and counts
     timed_items  items that a speed is of; 0 for no speeds
-    seconds      stop by oneself after so long
+    seconds      stop by oneself after so long; every part then gets the rounds that a speed needs
+                 before one gets those that make it steadier
     on_start     called with how much there is to do, on_step after each part of it
     Returns      the records, and whether they are complete
     Raises       ValueError if the records are of another measuring
@@ -67,23 +69,22 @@ def measure_report(
         records.seen = bench.attention()
     records.save(path)
     here = place(bench.engine.info.device) if timed else {}
-    for part, asked in timed.items():
-        if not is_complete or deadline.is_over:
-            is_complete = False
-            break
-        cells = [cell for cell in asked if isinstance(records.cells.get(cell), Measured)]
-        times = begun(records.times.get(part), cells, timed_items, here, part)
-        records.times[part] = times
-        is_complete = time_part(
-            bench, times, cells, here, deadline, partial(records.save, path), on_step
-        )
+    for most in (MOST_ROUNDS,) if seconds is None else (ROUNDS, MOST_ROUNDS):
+        for part, asked in timed.items():
+            if not is_complete or deadline.is_over:
+                is_complete = False
+                break
+            cells = [cell for cell in asked if isinstance(records.cells.get(cell), Measured)]
+            times = begun(records.times.get(part), cells, timed_items, here, part)
+            records.times[part] = times
+            is_complete = time_part(
+                bench, times, cells, here, deadline, partial(records.save, path), on_step, most
+            )
     records.save(path)
     return records, is_complete and not (notes.wants_attention and records.seen is None)
 
 
-def _gone_on_with(
-    path: Path, facts: dict[str, Any], scope: Scope, parts: list[str]
-) -> Records:
+def _gone_on_with(path: Path, facts: dict[str, Any], scope: Scope, parts: list[str]) -> Records:
     """Records to add to: those in the file, or new ones."""
     records = Records(facts, scope, parts, facts["items"])
     if not path.is_file():
@@ -166,7 +167,7 @@ def _in_words(outcome: Measured | BaseException, cell: Cell) -> Measured | str:
 
 
 def _put_in_order(records: Records, notes: Wanted) -> None:
-    """The report's order, whoever came first; commits of all runs that stand there."""
+    """The order in which cells are asked for, whoever came first; commits of all runs there."""
     order = {cell: records.cells[cell] for cell in notes.cells if cell in records.cells}
     records.cells = order | records.cells
     commits = {

@@ -44,9 +44,10 @@ class Wanted:
 
 
 def wanted(scope: Scope, parts: Sequence[str], limit: int) -> Wanted:
-    """Every cell of these parts, once, in the order of the report."""
+    """Every cell of these parts, once, in the order in which the parts are named."""
     notes = Wanted(limit)
-    sections(notes, scope, parts)
+    for part in parts:
+        sections(notes, scope, [part])
     return notes
 
 

@@ -12,7 +12,14 @@ from flash_dllm.evaluation.place import differences
 from flash_dllm.evaluation.report.bench import Bench
 from flash_dllm.evaluation.report.cell import Cell
 from flash_dllm.evaluation.report.part_times import PartTimes
-from flash_dllm.evaluation.report.timing import Clock, Decode, one_round, repeats_for, warmed_up
+from flash_dllm.evaluation.report.timing import (
+    MOST_ROUNDS,
+    Clock,
+    Decode,
+    one_round,
+    repeats_for,
+    warmed_up,
+)
 
 log = logging.getLogger(__name__)
 
@@ -73,13 +80,18 @@ def time_part(
     deadline: Deadline,
     save: Callable[[], object],
     on_sample: Callable[[], object] = lambda: None,
+    most: int = MOST_ROUNDS,
     clock: Clock = time.perf_counter,
 ) -> bool:
-    """Add rounds until there are enough; False if the deadline came first.
+    """Add rounds until there are enough, or `most`; False if the deadline came first.
 
     save  called after each round: a stop loses one at most
     """
-    if times.is_done or times.place != here:
+
+    def is_done() -> bool:
+        return times.is_done or len(times.rounds) >= most
+
+    if is_done() or times.place != here:
         return True
     ready: dict[Cell, tuple[Decode, int, float]] = {}
     for cell in cells:
@@ -94,7 +106,7 @@ def time_part(
         except Exception as error:
             _drop(times, cell, reason_of(error))
         on_sample()
-    while ready and not times.is_done:
+    while ready and not is_done():
         if not times.rounds:
             _enter(times, ready)
         if deadline.is_over:

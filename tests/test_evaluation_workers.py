@@ -1,0 +1,101 @@
+"""Processes that measure: what is left of them when one of them, or their parent, is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from flash_dllm.evaluation.workers import Processes
+from tests.random_model import ROOT
+
+PARENT = """
+from flash_dllm.evaluation.workers import Processes
+from tests.test_evaluation_workers import say_and_wait
+
+if __name__ == "__main__":
+    pool = Processes(say_and_wait, 2)
+    for number in range(2):
+        pool.submit(number, {folder!r}, 600.0)
+    while True:
+        list(pool.finished(1.0))
+"""
+
+
+def say_and_wait(folder: str, seconds: float) -> int:
+    """A worker's process number, written down before the wait."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def waited_for(fact, seconds: float = 60.0) -> bool:
+    end = time.monotonic() + seconds
+    while not fact() and time.monotonic() < end:
+        time.sleep(0.05)
+    return fact()
+
+
+def is_there(pid: int) -> bool:
+    """Whether a process runs; one that has ended but was not waited for does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
+    program, said = tmp_path / "parent.py", tmp_path / "said"
+    said.mkdir()
+    program.write_text(PARENT.replace("{folder!r}", repr(str(said))))
+    parent = subprocess.Popen(
+        [sys.executable, str(program)], env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    try:
+        assert waited_for(lambda: len(list(said.iterdir())) == 2)
+        workers = [int(path.name) for path in said.iterdir()]
+        assert all(map(is_there, workers))
+    finally:
+        parent.kill()
+        parent.wait()
+    assert waited_for(lambda: not any(map(is_there, workers)), 20)
+
+
+@pytest.mark.parametrize("comes_first", ["the word that it is over", "the end of a process"])
+def test_a_pool_that_is_closed_while_calls_wait_says_nothing(tmp_path, monkeypatch, comes_first):
+    failed: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    pool = Processes(say_and_wait, 1)
+    if comes_first == "the end of a process":
+        monkeypatch.setattr(pool._pool, "shutdown", lambda **how: None)
+    for number in range(4):
+        pool.submit(number, str(tmp_path), 600.0)
+    assert waited_for(lambda: any(tmp_path.iterdir()))
+    manager = pool._pool._executor_manager_thread
+    pool.close()
+    manager.join(30)
+    assert not manager.is_alive() and failed == []
+
+
+def test_a_call_that_is_sent_after_a_worker_died_is_run_like_those_that_it_took_along(tmp_path):
+    pool = Processes(say_and_wait, 1)
+    try:
+        pool.submit(0, str(tmp_path), 0.5)
+        assert waited_for(lambda: any(tmp_path.iterdir()))
+        killed = int(next(tmp_path.iterdir()).name)
+        os.kill(killed, signal.SIGKILL)
+        # the pool notices by itself and then takes nothing more
+        assert waited_for(lambda: pool._pool._broken)
+        pool.submit(1, str(tmp_path), 0.0)
+        found: dict[int, int] = {}
+        assert waited_for(lambda: found.update(pool.finished(1.0)) or len(found) == 2)
+        assert all(isinstance(pid, int) and pid != killed for pid in found.values())
+    finally:
+        pool.close()
