@@ -7,6 +7,7 @@ padded pass.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from flash_dllm.caches import BlockCache, FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch
 from flash_dllm.engine import ModelEngine
+from flash_dllm.evaluation.clock import Clocked
 from flash_dllm.models import load_model
 from flash_dllm.models.base import ModelSpec
 from flash_dllm.models.transformer import BlockWeights, ModelWeights, Transformer
@@ -65,9 +67,10 @@ def confidences(trace):
     ]
 
 
-def check(truth, engine, prompts, strategy, cache, config, batch_size):
+def check(truth, engine, prompts, strategy, cache, config, batch_size, groups=1):
+    """The traces of `engine`, which decodes in so many groups."""
     expected = decode_batch(truth, prompts, strategy, cache, config, batch_size)
-    found = decode_batch(engine, prompts, strategy, cache, config, batch_size)
+    found = decode_batch(engine, prompts, strategy, cache, config, batch_size, groups)
     for one, other in zip(expected, found, strict=True):
         assert other.token_ids == one.token_ids
         assert settled(other) == settled(one)
@@ -143,6 +146,51 @@ def test_sequences_that_come_and_go_and_a_second_session_replay_the_same_graphs(
     assert graphs.captures >= captures > 0
 
 
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("impl", ["torch", "triton"])
+@pytest.mark.parametrize("has_graphs", [False, True], ids=["eager", "graphs"])
+@pytest.mark.parametrize("cache", ["flash", "none"])
+@pytest.mark.parametrize("strategy", ["confidence", "flash_verify", "audit"])
+def test_two_groups_of_a_batch_decode_as_one(embedded, strategy, cache, has_graphs, impl):
+    """Twenty-four prompts, sixteen at a time: the host packs for one half and reads its answers
+    while the other half's pass runs, with the same graphs and the same buffers."""
+    config = DecodeConfig(gen_length=64, block_length=32, window_size=32, decide_size=16)
+    engine = replace(embedded[impl], has_graphs=has_graphs, _idle=[])
+    prompts = [engine.encode(question) for question in QUESTIONS] * 3
+    choice = STRATEGIES[strategy], CACHES[cache], config
+    found = check(engine, engine, prompts, *choice, batch_size=16, groups=2)
+    routes = {route for trace in found for route in trace.routes}
+    assert any("graph" in route for route in routes) == has_graphs
+    # equal prompts in different groups and at different times
+    for trace, again in zip(found, found[len(QUESTIONS) :], strict=False):
+        assert again.token_ids == trace.token_ids
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_sampled_tokens_do_not_depend_on_groups(embedded):
+    config = DecodeConfig(gen_length=64, block_length=32, window_size=32, temperature=0.7, seed=3)
+    engine = replace(embedded["triton"], has_graphs=True, _idle=[])
+    prompts = [engine.encode(question) for question in QUESTIONS]
+    check(engine, engine, prompts, STRATEGIES["flash_verify"], CACHES["flash"], config, 8, groups=2)
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_the_seconds_of_passes_in_groups_are_no_more_than_the_clock_says(embedded):
+    config = DecodeConfig(gen_length=64, block_length=32, window_size=32)
+    engine = replace(embedded["triton"], has_graphs=True, _idle=[])
+    prompts = [engine.encode(question) for question in QUESTIONS] * 2
+    for _ in range(2):  # the second time nothing compiles and nothing is captured
+        clocked = Clocked(engine)
+        begin = time.perf_counter()
+        decode_batch(clocked, prompts, STRATEGIES["flash_verify"], CACHES["flash"], config, 16, 2)
+        wall = time.perf_counter() - begin
+    clock = clocked.clock
+    assert 0 < clock.prefill_seconds + clock.decode_seconds <= wall
+
+
 # in the interpreter
 
 SPEC = ModelSpec(
@@ -203,14 +251,14 @@ def test_shifted_and_block_causal_models_too(spec, cache, has_graphs):
 @needs_interpreter
 @pytest.mark.parametrize("has_graphs", [False, True], ids=["plain", "padded"])
 @pytest.mark.parametrize("cache", ["flash", "none"])
-@pytest.mark.parametrize("strategy", ["confidence", "joint"])
-def test_triton_equals_torch_in_the_interpreter(strategy, cache, has_graphs):
+@pytest.mark.parametrize(("strategy", "groups"), [("confidence", 1), ("joint", 1), ("joint", 2)])
+def test_triton_equals_torch_in_the_interpreter(strategy, groups, cache, has_graphs):
     config = DecodeConfig(gen_length=6, window_size=4, alternatives=2)
     strategies = {"confidence": Confidence(0.2), "joint": FlashVerify(0.3, 0.02, 3, "position")}
     caches = {"flash": FlashCache(track_size=3), "none": NoCache()}
     found = check(
         small_engine("torch"), small_engine("triton", has_graphs), [[1, 2, 30, 3], [9, 8]],
-        strategies[strategy], caches[cache], config, batch_size=2,
+        strategies[strategy], caches[cache], config, batch_size=2, groups=groups,
     )  # fmt: skip
     routes = {route for trace in found for route in trace.routes}
     assert routes == {"eager, rope_cache" if has_graphs else "rope_cache"}

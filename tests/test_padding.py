@@ -159,3 +159,20 @@ def test_fields_start_at_multiples_of_16_bytes():
     assert len(fields) == 27
     base = packed.tokens.data_ptr()
     assert all((field.data_ptr() - base) % 16 == 0 for field in fields)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
+def test_a_buffer_is_not_filled_again_before_the_device_has_read_it():
+    """Two passes are packed one after the other while the device is busy with something else."""
+    table = torch.arange(128).view(2, 64)
+    one = [(0, draft_query(30, (4, 6), (10, 11, 12)))]
+    other = [(1, draft_query(30, (5, 7), (20, 21, 22)))]
+    buffer = PassBuffer(torch.device("cuda"))
+    buffer.fill(one, table, SIZES)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(200_000_000)  # a tenth of a second
+    first = buffer.fill(one, table, SIZES).positions.clone()
+    second = buffer.fill(other, table, SIZES).positions.clone()
+    assert first[:5].tolist() == [4, 6, 10, 11, 12]
+    assert second[:5].tolist() == [5, 7, 20, 21, 22]
