@@ -219,7 +219,7 @@ class ModelSession:
         """Two where the device would wait for the host and a launch is one call: an eager launch
         or one that waits for the device leaves nothing to hide the host's work behind."""
         model = self._model
-        if model.device.type != "cuda" or not self._may_replay:
+        if model.device.type != "cuda" or not self._may_replay or self._request.by_layer:
             return 1
         is_large = model.weights.count >= GROUPED_WEIGHTS
         return 2 if is_large and sequences >= FEWEST_IN_GROUPS else 1
@@ -331,7 +331,7 @@ class ModelSession:
     def _may_replay(self) -> bool:
         """Whether passes of this session may be CUDA graphs at all."""
         request = self._request
-        if self._space.graphs is None or self._space.fixed is None or request.by_layer:
+        if self._space.graphs is None or self._space.fixed is None:
             return False
         if request.temperature > 0:
             return False  # the noise comes from the host
