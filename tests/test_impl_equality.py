@@ -151,7 +151,7 @@ def test_sequences_that_come_and_go_and_a_second_session_replay_the_same_graphs(
 @pytest.mark.parametrize("impl", ["torch", "triton"])
 @pytest.mark.parametrize("has_graphs", [False, True], ids=["eager", "graphs"])
 @pytest.mark.parametrize("cache", ["flash", "none"])
-@pytest.mark.parametrize("strategy", ["confidence", "flash_verify", "audit"])
+@pytest.mark.parametrize("strategy", ["confidence", "flash_verify"])
 def test_two_groups_of_a_batch_decode_as_one(embedded, strategy, cache, has_graphs, impl):
     """Twenty-four prompts, sixteen at a time: the host packs for one half and reads its answers
     while the other half's pass runs, with the same graphs and the same buffers."""

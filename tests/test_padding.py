@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from flash_dllm.caches import FlashCache, NoCache
+from flash_dllm.caches import DllmCache, FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch
 from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.graphs import PassGraphs
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket
 from flash_dllm.query import Query, Role
+from flash_dllm.strategies import FlashVerify
 from tests.random_model import MASK
 from tests.test_decoder import PROMPT, STRATEGIES
 
@@ -103,6 +105,18 @@ def test_decoding_with_padded_passes_gives_the_same_traces(engine, strategy, cac
 def untimed(step):
     passes = tuple(replace(record, seconds=0.0, route="") for record in step.passes)
     return replace(step, passes=passes)
+
+
+def test_passes_without_a_plan_take_fixed_sizes_beside_those_that_have_one(engine, monkeypatch):
+    keys = []
+    run = PassGraphs.run
+    monkeypatch.setattr(
+        PassGraphs, "run", lambda graphs, key, launch: keys.append(key) or run(graphs, key, launch)
+    )
+    padding = replace(engine, has_graphs=True, _idle=[])
+    traces = decode_batch(padding, PROMPTS[:2], FlashVerify(0.5, 0.1), DllmCache(), CONFIG)
+    verified = {step.index for trace in traces for step in trace.steps if len(step.passes) > 1}
+    assert len(keys) == len(verified) > 0
 
 
 @pytest.mark.parametrize("is_dense", [True, False])
