@@ -88,6 +88,9 @@ class ScheduledSession:
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         self._inner.promote(handle, moves)
 
+    def groups_of(self, sequences: int) -> int:
+        return self._inner.groups_of(sequences)
+
     def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
         answers = self._inner.ask(queries)
         return lambda: [

@@ -7,6 +7,12 @@ one thread's work, so that other processes count as little as can be.
 
   waited for   from a pass's answers to the next pass on its way: the device has nothing to do
   recorded     records of ended steps but the first sequence's, made while the device works
+
+With --device-ms DRAFT VERIFY passes take time, as on a device beside the host: so long for the
+whole batch, one after another. Then a step is measured by the wall clock, in one group or two:
+
+  step         of all sequences
+  idle         of it, what the device had nothing to do
 """
 
 from __future__ import annotations
@@ -19,6 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +46,7 @@ from benchmarks.random_llada import LLADA, NoText  # noqa: E402
 from flash_dllm.caches import FlashCache  # noqa: E402
 from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode_batch_steps  # noqa: E402
-from flash_dllm.engine import Asked, ModelSession, groups  # noqa: E402
+from flash_dllm.engine import Asked, ModelSession, passes_of  # noqa: E402
 from flash_dllm.engine_protocol import SessionRequest  # noqa: E402
 from flash_dllm.pass_sizes import PassSizes  # noqa: E402
 from flash_dllm.query import Prediction  # noqa: E402
@@ -50,23 +57,47 @@ from flash_dllm.workspace import Workspace  # noqa: E402
 WARMUP = 4  # steps before the measured ones; the first of them reads everything
 
 
+@dataclass
+class Device:
+    """Takes its time for each pass, one after another, while the host goes on.
+
+    seconds  of one sequence in a pass by kind; none: a pass is over at once
+    free_at  when all that was launched is done; idle: seconds without work between passes
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    free_at: float = 0.0
+    idle: float = 0.0
+
+    def launch(self, kinds: Sequence[str]) -> float:
+        """Begin a pass of these queries; when it will be done, by `time.perf_counter`."""
+        now = time.perf_counter()
+        if self.free_at:
+            self.idle += max(0.0, now - self.free_at)
+        self.free_at = max(now, self.free_at) + sum(self.seconds.get(kind, 0.0) for kind in kinds)
+        return self.free_at
+
+
 class HostSession(ModelSession):
     """A session whose passes are over before they start; everything else is what a GPU gets:
     padded packing without what only the torch truth reads, and one flat tensor to read."""
 
-    def __init__(self, *arguments: Any) -> None:
+    def __init__(self, device: Device, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self.device = device
         self._answers: dict[PassSizes, Tensor] = {}
         self._generator = torch.Generator().manual_seed(0)
         self.answered = self.waited = 0.0
 
     def ask(self, queries: Asked) -> Callable[[], list[Prediction]]:
-        passes = list(groups(queries))
+        passes = list(passes_of(queries))
         first = self._start(passes[0])
         if self.answered:
             self.waited += time.thread_time() - self.answered
+        done = self.device.launch([query.kind for _, query in queries])
 
         def answers() -> list[Prediction]:
+            time.sleep(max(0.0, done - time.perf_counter()))
             self.answered = time.thread_time()
             predictions: dict[int, Prediction] = {}
             for number, asked in enumerate(passes):
@@ -105,6 +136,7 @@ class HostEngine:
     """Opens such sessions."""
 
     schedule: Schedule
+    device: Device = field(default_factory=Device)
     codec: NoText = field(default_factory=NoText)
     sessions: list[HostSession] = field(default_factory=list)
     preset: dict[str, Any] = field(default_factory=dict)
@@ -135,21 +167,35 @@ class HostEngine:
             is_shared=False, qkv_route="rope_cache", weights=SimpleNamespace(is_scaled=False),
         )  # fmt: skip
         space = Workspace.make(model, request, has_graphs=True)
-        self.sessions.append(HostSession(model, request, space, []))
+        self.sessions.append(HostSession(self.device, model, request, space, []))
         return ScheduledSession(self.sessions[-1], self.schedule)
 
 
 @dataclass(frozen=True)
 class Run:
-    """Milliseconds of each measured step of the whole batch, and the records."""
+    """Milliseconds of each measured step of the whole batch, and the records.
+
+    walls, idle  of the step by the wall clock, and what of it the device had nothing to do
+    """
 
     waited: list[float]
     recorded: list[float]
+    walls: list[float]
+    idle: list[float]
     steps: list[tuple[int, StepTrace]]
 
 
-def run(batch: int, is_verify: bool, wanted: int) -> Run:
-    """Decode so many steps of a batch; the record's times are zeroed, they differ by nature."""
+def run(
+    batch: int,
+    is_verify: bool,
+    wanted: int,
+    device_ms: tuple[float, float] | None = None,
+    groups: int = 1,
+) -> Run:
+    """Decode so many steps of a batch.
+
+    device_ms  what a draft and a verify pass of the whole batch take; None: they are over at once
+    """
     shape = LLADA
     schedule = Schedule(DRAFTED, VERIFIED if is_verify else (), shape.decide)
     strategy = FlashVerify(0.9, 0.8, search_size=shape.search) if is_verify else Confidence(0.9)
@@ -157,10 +203,14 @@ def run(batch: int, is_verify: bool, wanted: int) -> Run:
     config = DecodeConfig(gen_length=shape.answer, window_size=shape.window,
                           decide_size=shape.decide, alternatives=0)  # fmt: skip
     engine = HostEngine(schedule)
+    if device_ms is not None:
+        draft, verify = (ms / 1e3 / batch for ms in device_ms)
+        engine.device.seconds |= {"draft": draft, "verify": verify}
     drawn = torch.Generator().manual_seed(0)
     prompts = torch.randint(1500, 2000, (batch, shape.prompt), generator=drawn).tolist()
-    loop = decode_batch_steps(engine, prompts, strategy, cache, config, batch)
+    loop = decode_batch_steps(engine, prompts, strategy, cache, config, batch, groups)
     waited, recorded, steps = [], [], []
+    marks: list[tuple[float, float]] = []
     try:
         for index in range(1, WARMUP + wanted + 1):
             session = engine.sessions[-1] if engine.sessions else None
@@ -168,12 +218,18 @@ def run(batch: int, is_verify: bool, wanted: int) -> Run:
             begin, found = records(loop, batch)
             assert all(step.index == index for _, step in found), "the batch goes in step"
             steps += found
+            if index >= WARMUP:
+                marks.append((time.perf_counter(), engine.device.idle))
             if index > WARMUP and session is not None:
                 waited.append((session.waited - before) * 1e3)
                 recorded.append((time.thread_time() - begin) * 1e3)
     finally:
         loop.close()
-    return Run(waited, recorded, steps)
+    walls, idle = (
+        [(end - begin) * 1e3 for begin, end in pairwise(times)]
+        for times in zip(*marks, strict=True)
+    )
+    return Run(waited, recorded, walls, idle, steps)
 
 
 def records(
@@ -194,6 +250,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     cli.add_argument("--batches", nargs="+", type=int, default=[1, 8, 32])
     cli.add_argument("--steps", type=int, default=40, help="measured steps")
+    cli.add_argument("--device-ms", nargs=2, type=float, metavar=("DRAFT", "VERIFY"),
+                     help="what a pass of the whole batch takes on the device")  # fmt: skip
+    cli.add_argument("--groups", nargs="+", type=int, default=[1, 2],
+                     help="in how many groups a batch is decoded (with --device-ms)")  # fmt: skip
     cli.add_argument("--profile", action="store_true", help="functions by their own time instead")
     options = cli.parse_args(arguments)
     torch.set_num_threads(1)
@@ -204,13 +264,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 profile.runcall(run, batch, is_verify, options.steps)
                 pstats.Stats(profile).sort_stats("tottime").print_stats(45)
                 continue
-            found = run(batch, is_verify, options.steps)
-            parts = {"waited for": found.waited, "recorded": found.recorded}
-            said = ", ".join(
-                f"{part} {statistics.median(times):.3f} ms ({quantiles(times)})"
-                for part, times in parts.items()
-            )
-            print(f"batch {batch}, {name}, a step of all sequences: {said}", flush=True)
+            if options.device_ms is None:
+                found = run(batch, is_verify, options.steps)
+                parts = {"waited for": found.waited, "recorded": found.recorded}
+                print(f"batch {batch}, {name}, a step of all sequences: {said(parts)}", flush=True)
+                continue
+            for groups in options.groups:
+                found = run(batch, is_verify, options.steps, options.device_ms, groups)
+                parts = {"step": found.walls, "idle": found.idle}
+                print(f"batch {batch}, {name}, in groups: {groups}, {said(parts)}", flush=True)
+
+
+def said(parts: dict[str, list[float]]) -> str:
+    """Medians and quantiles."""
+    return ", ".join(
+        f"{part} {statistics.median(times):.3f} ms ({quantiles(times)})"
+        for part, times in parts.items()
+    )
 
 
 def quantiles(times: list[float]) -> str:

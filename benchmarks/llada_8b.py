@@ -57,6 +57,7 @@ from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode_batch_steps  # noqa: E402
 from flash_dllm.engine import ModelEngine, ModelSession  # noqa: E402
 from flash_dllm.engine_protocol import SessionRequest  # noqa: E402
+from flash_dllm.evaluation.clock import Clocked  # noqa: E402
 from flash_dllm.models.parallel import Ranks, start_ranks, stop_ranks  # noqa: E402
 from flash_dllm.query import DraftAsk, Mass, Query, VerifyAsk  # noqa: E402
 from flash_dllm.strategies import Confidence, DecodingStrategy, FlashVerify  # noqa: E402
@@ -82,6 +83,7 @@ class Bench:
         self.repeats: int = options.repeats
         self.steps: int = options.steps
         self.batches: list[int] = options.batches
+        self.groups: int | None = None if options.groups == "auto" else int(options.groups)
         self.summary: dict[str, float] = {}
         out = Path(options.out)
         self.table = Table(out / "llada_8b.csv", versions(self.device))
@@ -261,48 +263,52 @@ def steps(bench: Bench) -> None:
             times, tokens, in_passes = time_steps(bench, batch, strategy, schedule)
             spread = Spread.of(times)
             bench.rest()
+            # a number that was forced must not pass for what decoding does by itself
+            suffix = "" if bench.groups is None else f"_in_{bench.groups}"
             facts = {"batch": batch, "note": f"{tokens:.2f} tokens a step, acceptance scheduled"}
-            bench.add("steps", name, "ms", spread, **facts)
+            bench.add("steps", f"{name}{suffix}", "ms", spread, **facts)
             mean = statistics.mean(times)
             speed = batch * tokens / mean * 1e3
-            bench.add("steps", f"{name}_speed", "tok/s", speed, **facts)
-            bench.add("steps", f"{name}_outside_passes", "ms", mean - in_passes, **facts)
+            bench.add("steps", f"{name}_speed{suffix}", "tok/s", speed, **facts)
+            outside = mean - in_passes
+            bench.add("steps", f"{name}_outside_passes{suffix}", "ms", outside, **facts)
             if name == "step_official":
-                bench.keep(**{f"step_official_b{batch}_ms": spread.median})
-                bench.keep(**{f"tok_s_b{batch}": speed})
+                bench.keep(**{f"step_official_b{batch}_ms{suffix}": spread.median})
+                bench.keep(**{f"tok_s_b{batch}{suffix}": speed})
             else:
-                bench.keep(**{f"confidence_tok_s_b{batch}": speed})
+                bench.keep(**{f"confidence_tok_s_b{batch}{suffix}": speed})
 
 
 def time_steps(
     bench: Bench, batch: int, strategy: DecodingStrategy, schedule: Schedule
 ) -> tuple[list[float], float, float]:
-    """(ms of each step of the whole batch, tokens a step of one sequence, ms inside passes)."""
+    """(ms of each step of the whole batch, tokens a step of one sequence, ms of a step that a pass
+    was on the device). Passes count once, however many sequences share them, and one behind
+    another from the other's end on."""
     shape = bench.shape
     warmup, cycle = 4, len(VERIFIED)
     room = int(shape.answer / schedule.tokens_per_step) - warmup - 4
     wanted = max(cycle, min(bench.steps, room) // cycle * cycle)
     cache = FlashCache(track_size=shape.tracked_128, verify_rows=bench.verify_rows())
-    engine = ScheduledEngine(bench.engine, schedule)
+    engine = Clocked(ScheduledEngine(bench.engine, schedule))
     loop = decode_batch_steps(
-        engine, bench.prompts(batch), strategy, cache, bench.config(), batch
+        engine, bench.prompts(batch), strategy, cache, bench.config(), batch, bench.groups
     )
-    marks, tokens, seconds = [], 0, 0.0
+    marks, tokens, seconds = [], 0, []
     try:
         for number, step in loop:
-            is_measured = warmup < step.index <= warmup + wanted
-            if is_measured:
+            if warmup < step.index <= warmup + wanted:
                 tokens += len(step.accepted)
-                seconds += sum(record.seconds for record in step.passes)
             if number == batch - 1 and step.index >= warmup:
                 marks.append(time.perf_counter())
+                seconds.append(engine.clock.decode_seconds)
                 if len(marks) > wanted:
                     break
     finally:
         loop.close()
     times = [(end - begin) * 1e3 for begin, end in zip(marks, marks[1:], strict=False)]
-    steps_counted = batch * len(times)
-    return times, tokens / steps_counted, seconds / steps_counted * 1e3
+    in_passes = (seconds[-1] - seconds[0]) / len(times) * 1e3
+    return times, tokens / (batch * len(times)), in_passes
 
 
 def admission(bench: Bench) -> None:
@@ -343,7 +349,9 @@ def memory(bench: Bench) -> None:
     cache = FlashCache(track_size=shape.tracked_128, verify_rows=bench.verify_rows())
     schedule = Schedule(DRAFTED, VERIFIED, shape.decide)
     engine = ScheduledEngine(bench.engine, schedule)
-    loop = decode_batch_steps(engine, bench.prompts(batch), strategy, cache, bench.config(), batch)
+    loop = decode_batch_steps(
+        engine, bench.prompts(batch), strategy, cache, bench.config(), batch, bench.groups
+    )
     next(loop)
     admitted = torch.cuda.max_memory_allocated()
     for _, step in loop:
@@ -442,6 +450,8 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     cli.add_argument("--impl", choices=("auto", "torch", "triton"), default="auto")
     cli.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(DEFAULT))
     cli.add_argument("--batches", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32])
+    cli.add_argument("--groups", choices=("auto", "1", "2"), default="auto", help="in how many "
+                     "groups steps decode a batch; rows of a fixed number say so")  # fmt: skip
     cli.add_argument("--repeats", type=int, default=30, help="timed runs of a pass at batch 1")
     cli.add_argument("--steps", type=int, default=40, help="timed steps")
     cli.add_argument("--seconds", type=float, default=1e9, help="start no section after this long")

@@ -1,9 +1,9 @@
 """The one loop: `decode_steps` yields each decision while decoding, `decode` collects them.
 
 The loop fills the cache, asks each live sequence's strategy for its next question, packs the
-questions of all sequences into one pass, and yields the very proposals that it committed.
-Sequences in draft and in verify phase share a pass; a batch of one is no special case. It knows
-nothing about tensors or tokenizers: `engine.py` does.
+questions of all sequences into one pass (or into two, computed in turn), and yields the very
+proposals that it committed. Sequences in draft and in verify phase share a pass; a batch of one is
+no special case. It knows nothing about tensors or tokenizers: `engine.py` does.
 """
 
 from __future__ import annotations
@@ -63,10 +63,14 @@ def decode_batch(
     cache: CachePolicy,
     config: DecodeConfig,
     batch_size: int = 32,
+    groups: int | None = None,
 ) -> list[DecodeTrace]:
-    """Decode many prompts, `batch_size` at a time, each as if it were alone."""
+    """Decode many prompts, `batch_size` at a time, each as if it were alone. `groups` and errors
+    as in `decode_batch_steps`."""
     steps: list[list[StepTrace]] = [[] for _ in prompts]
-    for number, step in decode_batch_steps(engine, prompts, strategy, cache, config, batch_size):
+    for number, step in decode_batch_steps(
+        engine, prompts, strategy, cache, config, batch_size, groups
+    ):
         steps[number].append(step)
     return [
         finish_trace(engine, start_trace(engine, ids, strategy, cache, config), record)
@@ -81,10 +85,18 @@ def decode_batch_steps(
     cache: CachePolicy,
     config: DecodeConfig,
     batch_size: int,
+    groups: int | None = None,
 ) -> Iterator[tuple[int, StepTrace]]:
-    """The loop. Yields (index of the prompt, step); finished sequences leave, new ones enter."""
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise ValueError(f"batch_size must be a whole number from 1 on, got {batch_size}")
+    """The loop. Yields (index of the prompt, step); finished sequences leave, new ones enter.
+
+    groups  into how many passes the live sequences are divided: while one is computed the host
+            works for the other (docs/decisions.md); None leaves it to the session
+
+    Raises what `decode_steps` raises, and ValueError for a number below 1.
+    """
+    for name, number in (("batch_size", batch_size), ("groups", 1 if groups is None else groups)):
+        if not isinstance(number, int) or number < 1:
+            raise ValueError(f"{name} must be a whole number from 1 on, got {number}")
     strategy.check(config)
     for prompt_ids in prompts:
         check_prompt(engine, prompt_ids, config)
@@ -114,7 +126,9 @@ def decode_batch_steps(
     try:
         if guide is not None:
             guiding = guide.open(SessionRequest(sequences, max_length, alternatives=0))
-        yield from _loop(engine, session, guiding, prompts, strategy, cache, config, batch_size)
+        yield from _loop(
+            engine, session, guiding, prompts, strategy, cache, config, batch_size, groups
+        )
     finally:
         session.close()
         if guiding is not None:
@@ -130,12 +144,15 @@ def _loop(
     cache: CachePolicy,
     config: DecodeConfig,
     batch_size: int,
+    groups: int | None,
 ) -> Iterator[tuple[int, StepTrace]]:
     waiting = deque(enumerate(prompts))
-    live: list[LiveSequence] = []
+    ready: list[LiveSequence] = []  # have a question that is not asked yet
+    flying: deque[tuple[list[LiveSequence], Callable[[], list[Prediction]]]] = deque()
+    live = 0
     ended: list[EndedStep] = []
-    while waiting or live:
-        while waiting and len(live) < batch_size:
+    while waiting or ready or flying:
+        while waiting and live < batch_size:
             number, prompt_ids = waiting.popleft()
             info = engine.info
             canvas = strategy.canvas(prompt_ids, config, info)
@@ -143,10 +160,15 @@ def _loop(
             sequence = LiveSequence(number, handle, canvas, strategy, cache, info)
             if guiding is not None:
                 sequence.guide_handle = guiding.admit(canvas.length, config.seed)
-            live.append(sequence)
+            ready.append(sequence)
+            live += 1
+        wanted = groups or (session.groups_of(live) if guiding is None else 1)
+        share = -(-live // wanted)
         failure = None
         try:
-            answers = _ask(session, guiding, live)
+            while ready and len(flying) < wanted:
+                asked, ready = ready[:share], ready[share:]
+                flying.append((asked, _ask(session, guiding, asked)))
         except Exception as error:
             failure = error  # what was committed before it is told first
         # the last steps are recorded, and looked at by whoever decodes, while the device works
@@ -154,18 +176,20 @@ def _loop(
             yield step.number, step.record()
         if failure is not None:
             raise failure
-        predictions = answers()
+        asked, answers = flying.popleft()
         received = [
             sequence.receive(prediction, session)
-            for sequence, prediction in zip(live, predictions, strict=True)
+            for sequence, prediction in zip(asked, answers(), strict=True)
         ]
         ended = [step for step in received if step is not None]
-        for sequence in live:
+        for sequence in asked:
             if sequence.canvas.is_finished:
                 session.release(sequence.handle)
                 if guiding is not None:
                     guiding.release(sequence.guide_handle)
-        live = [sequence for sequence in live if not sequence.canvas.is_finished]
+                live -= 1
+            else:
+                ready.append(sequence)
     for step in ended:
         yield step.number, step.record()
 

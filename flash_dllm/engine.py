@@ -23,6 +23,7 @@ from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
 from flash_dllm.sampling import GumbelField, choose, guided, rank_mass, read_choice, scores
 from flash_dllm.trace import ModelInfo
+from flash_dllm.transfer import Transfer
 from flash_dllm.workspace import FULL_ROWS, GRAPH_ROWS, Workspace
 from kernels.routes import qkv_route
 from kernels.scaled import product_route
@@ -30,6 +31,11 @@ from kernels.scaled import product_route
 # a full pass of more multiplications (rows × weights) is not captured: launching its kernels
 # costs nothing beside its work, and it seldom comes again
 FULL_GRAPH_WORK = 4e12
+
+# from so many sequences on half of them take half the time (docs/performance.md), if the model has
+# so many weights that the device is at work for longer than the host
+FEWEST_IN_GROUPS = 16
+GROUPED_WEIGHTS = 1e9
 
 Asked = Sequence[tuple[int, Query]]
 
@@ -146,10 +152,10 @@ def _check_text(text: str) -> None:
 @dataclass(frozen=True)
 class _Flight:
     """A pass on its way: what was asked, where its result comes, how it was launched, how long
-    that took, and what its layers did if it had a plan."""
+    the device waited for that, and what its layers did if it had a plan."""
 
     queries: Asked
-    flat: Tensor
+    transfer: Transfer
     sizes: PassSizes
     alternatives: int
     route: str
@@ -209,11 +215,20 @@ class ModelSession:
         """Noted here; all sequences' entries are copied together before the next pass."""
         self._moves += [(handle, source, target) for source, target in moves]
 
+    def groups_of(self, sequences: int) -> int:
+        """Two where the device would wait for the host and a launch is one call: an eager launch
+        or one that waits for the device leaves nothing to hide the host's work behind."""
+        model = self._model
+        if model.device.type != "cuda" or not self._may_replay or self._request.by_layer:
+            return 1
+        is_large = model.weights.count >= GROUPED_WEIGHTS
+        return 2 if is_large and sequences >= FEWEST_IN_GROUPS else 1
+
     def ask(self, queries: Asked) -> Callable[[], list[Prediction]]:
         """One pass, or several where that is faster: full passes run apart, a few sequences at a
-        time. On CUDA the (first) pass is launched at once; elsewhere everything waits for the
-        call, because there a launch is the whole work."""
-        passes = list(groups(queries))
+        time. On CUDA the (first) pass is launched at once, behind those that are on their way;
+        elsewhere everything waits for the call, because there a launch is the whole work."""
+        passes = list(passes_of(queries))
         first = self._start(passes[0]) if self._model.device.type == "cuda" else None
 
         def answers() -> list[Prediction]:
@@ -232,7 +247,8 @@ class ModelSession:
     def _start(self, queries: Asked) -> _Flight:
         """Launch a pass, and the copies that the last one's decisions ask for before it."""
         begin = time.perf_counter()
-        self._space.depart()
+        is_behind = self._space.is_busy
+        transfer = self._space.depart()
         self._space.cache.promote(self._moves)
         self._moves = []
         # drafts keep runner-ups for the trace, verify answers do not need them
@@ -246,16 +262,17 @@ class ModelSession:
         else:
             flat, sizes, reports = self._by_layer(queries, alternatives)
         route = self._route(sizes, self._space.replays > replays)
-        flat = self._space.start_transfer(flat)
-        seconds = time.perf_counter() - begin
-        return _Flight(queries, flat, sizes, alternatives, route, seconds, reports)
+        transfer.start(flat)
+        # behind another pass a launch costs the device nothing
+        seconds = 0.0 if is_behind else time.perf_counter() - begin
+        return _Flight(queries, transfer, sizes, alternatives, route, seconds, reports)
 
     def _finish(self, flight: _Flight) -> dict[int, Prediction]:
         """Wait for a pass and read its answers."""
         begin = time.perf_counter()
         queries, sizes = flight.queries, flight.sizes
         mass_shape = (sizes.sequences, sizes.keys) if sizes.mass else (0, 0)
-        flat, on_device = self._space.end_transfer(flight.flat)
+        flat, on_device = self._space.arrive(flight.transfer)
         # a guided pass answers fewer rows than it predicts
         paired = sum(len(query.predict) - query.answers for _, query in queries)
         rows = sizes.predicted - paired
@@ -263,8 +280,10 @@ class ModelSession:
             flat, rows, flight.alternatives, mass_shape, self._request.wants_changes
         )
         masses = rank_mass(choice.mass, [query for _, query in queries])
-        # what the host did between start and finish is no part of the pass
-        seconds = max(on_device, flight.seconds + time.perf_counter() - begin)
+        # what the host did between start and finish is no part of the pass, nor what it does while
+        # the device is at another one
+        waited = 0.0 if self._space.is_busy else time.perf_counter() - begin
+        seconds = max(on_device, flight.seconds + waited)
         predictions = {}
         start = scored = 0
         for (handle, query), mass in zip(queries, masses, strict=True):
@@ -299,23 +318,31 @@ class ModelSession:
         """
         space, exact = self._space, PassSizes.of(queries)
         table = space.cache.table
-        is_captured = self._is_captured(queries, exact)
-        if space.graphs is None or space.fixed is None or not is_captured:
+        if not self._is_captured(queries, exact):
             packed = space.free.fill(queries, table)
             return self._pass(packed, alternatives, queries), exact
+        assert space.graphs is not None and space.fixed is not None, "asked before"
         sizes = exact.padded(keys=table.shape[1])
         packed = space.fixed.fill(queries, table, sizes)
         launch = lambda: self._pass(packed, alternatives)  # noqa: E731
         return space.graphs.run((sizes, alternatives), launch), sizes
 
+    @property
+    def _may_replay(self) -> bool:
+        """Whether passes of this session may be CUDA graphs at all."""
+        request = self._request
+        if self._space.graphs is None or self._space.fixed is None:
+            return False
+        if request.temperature > 0:
+            return False  # the noise comes from the host
+        if request.wants_changes:
+            return False  # the last pass's probabilities lie in memory of their own
+        return request.drawing.is_plain  # sorting a vocabulary is no matter of launches
+
     def _is_captured(self, queries: Asked, sizes: PassSizes) -> bool:
         """Whether a pass may be a CUDA graph, and is worth it."""
-        if self._request.temperature > 0 or sizes.rows > GRAPH_ROWS:
-            return False  # the noise comes from the host
-        if self._request.wants_changes:
-            return False  # the last pass's probabilities lie in memory of their own
-        if not self._request.drawing.is_plain:
-            return False  # sorting a vocabulary is no matter of launches
+        if not self._may_replay or sizes.rows > GRAPH_ROWS:
+            return False
         if any(query.guidance or query.scored for _, query in queries):
             return False  # what is done with their logits depends on the question
         is_full = any(query.kind == "full" for _, query in queries)
@@ -362,7 +389,7 @@ class ModelSession:
     def _by_layer(
         self, queries: Asked, alternatives: int
     ) -> tuple[Tensor, PassSizes, tuple[LayerReport, ...]]:
-        """A pass with a plan, of one sequence; `groups` leaves it alone."""
+        """A pass with a plan, of one sequence; `passes_of` leaves it alone."""
         ((handle, query),) = queries
         model, cache = self._model, self._space.cache
         if handle not in self._features:
@@ -397,7 +424,7 @@ class ModelSession:
         )
 
 
-def groups(queries: Asked) -> Iterator[Asked]:
+def passes_of(queries: Asked) -> Iterator[Asked]:
     """The queries of one pass each: everybody else together, full ones a few at a time, those
     with a plan alone."""
     plain = [pair for pair in queries if pair[1].plan is None]

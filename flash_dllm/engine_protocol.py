@@ -46,11 +46,15 @@ class Session(Protocol):
     def admit(self, length: int, seed: int) -> int:
         """Give a sequence of `length` positions its slots; returns its handle."""
 
+    def groups_of(self, sequences: int) -> int:
+        """In how many groups so many sequences are best asked, each with passes of its own: 1, or
+        2 if the host's work for one is better done while the device computes the other."""
+
     def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
         """Start one forward pass over the rows of all (handle, query) pairs.
 
-        What comes back waits for its answers. It must be called, once, before anything else is
-        asked of the session.
+        What comes back waits for its answers. It must be called once. Others may be asked before
+        that, but not the same sequences; answers are fetched in the order of asking.
         """
 
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
@@ -71,7 +75,8 @@ class GuideSession(Protocol):
 
     def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
         """Answer all (handle, query) pairs in one forward pass, which the call that comes back
-        waits for. Each answer has the guide's own tokens and the scores of `Query.scored`."""
+        waits for, as in `Session.ask`. Each answer has the guide's own tokens and the scores of
+        `Query.scored`."""
 
     def release(self, handle: int) -> None:
         """Give a sequence's slots back."""

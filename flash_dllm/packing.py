@@ -95,6 +95,8 @@ class PassBuffer:
         # them costs more than filling them
         self._views: dict[tuple[PassSizes, int, bool], tuple[dict, dict, Packed]] = {}
         self._is_fixed = room is not None
+        # says when the device has read the host's buffer
+        self._copied = torch.cuda.Event() if device.type == "cuda" else None
         # the smallest blocks need the longest table
         self._allocate(_Layout(room, 1, room.rows, True).length if room is not None else 0)
 
@@ -116,7 +118,8 @@ class PassBuffer:
 
         sizes   shapes to pad to; the pass then takes no short cut that depends on its contents
 
-        What comes back are views of the device's copy: the next `fill` writes over them.
+        What comes back are views of the device's copy: the next `fill` writes over them, behind
+        whatever was launched to read them before. On CUDA it waits until the last copy was made.
         """
         is_padded = sizes is not None or _is_ragged(queries)
         sizes = sizes or PassSizes.of(queries)
@@ -125,6 +128,9 @@ class PassBuffer:
         if layout is None:
             layout = _Layout(sizes, block_size, _blocks(sizes, block_size), self._is_dense)
             self._layouts[sizes, block_size] = layout
+        if self._copied is not None:
+            # the copy of the pass before may wait behind one that is still running
+            self._copied.synchronize()
         if layout.length > len(self._host):
             if self._is_fixed:
                 raise RuntimeError(f"the pass {sizes} needs more room than was set apart for it")
@@ -138,6 +144,8 @@ class PassBuffer:
         _write(layout, on_host, queries, table.numpy())
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)
+        if self._copied is not None:
+            self._copied.record(torch.cuda.current_stream(self._device))
         # the torch truth keeps its dense mask with the pass, which must then be a new one
         return _packed(layout, on_device, is_padded) if self._is_dense else packed
 

@@ -259,7 +259,8 @@ class Prediction:
     tokens, confidences, alternatives   one entry per answer (`Query.answers`)
     scores   probabilities of `Query.scored`, un-noised, rounded like confidences
     mass     attention mass, or None when it was not asked
-    seconds  wall time of the launch
+    seconds  of the pass, shared by all its sequences: from its launch, or from the end of the
+             pass before it if that is later, until its answers are on the host
     route    how the pass was launched and projected, for the record (see `PassRecord`)
     layers   what each layer did, if the query had a plan
     changes  per predicted row 1 − cosine of the position's token probabilities with those of the

@@ -161,7 +161,8 @@ class PassRecord:
 
     rows       query rows in this pass
     predicted  rows whose logits were computed
-    seconds    wall time of the launch that answered it (shared by the sequences of a batch)
+    seconds    from its launch, or from the end of the pass before it if that is later, until its
+               answers were on the host (shared by the sequences that it answered)
     route      how it ran, where there was a choice: "graph" or "eager", and the kernel that
                projected queries, keys and values, e.g. "graph, rope_cache"
     row_layers rows × layers: how many times a layer computed a position; 0 where not recorded

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
@@ -15,6 +13,7 @@ from flash_dllm.memory import check_gpu, pass_bytes, slot_bytes
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket, sequence_bucket
+from flash_dllm.transfer import Transfer
 
 # rows of the largest pass that is padded and captured
 GRAPH_ROWS = 8192
@@ -36,8 +35,8 @@ class Workspace:
     fixed: PassBuffer | None
     graphs: PassGraphs | None
     request: SessionRequest
-    _host: Tensor | None = None
-    _events: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
+    _flying: list[Transfer] = field(default_factory=list)
+    _resting: list[Transfer] = field(default_factory=list)
 
     @classmethod
     def make(cls, model: Transformer, request: SessionRequest, has_graphs: bool) -> Workspace:
@@ -95,36 +94,29 @@ class Workspace:
         """How many passes were replayed so far."""
         return 0 if self.graphs is None else self.graphs.replays
 
-    def depart(self) -> None:
-        """The next pass begins here, by the device's clock."""
-        device = self.cache.keys.device
-        if device.type != "cuda":
-            return
-        if self._events is None:
-            make = torch.cuda.Event
-            self._events = make(enable_timing=True), make(enable_timing=True)
-        self._events[0].record()
+    @property
+    def is_busy(self) -> bool:
+        """Whether a pass is on its way."""
+        return bool(self._flying)
 
-    def start_transfer(self, flat: Tensor) -> Tensor:
-        """Begin the one transfer of a pass; returns the host's tensor, not to be read yet."""
-        if self._events is None:
-            return flat
-        if self._host is None or len(self._host) < len(flat) or self._host.dtype != flat.dtype:
-            self._host = torch.empty(2 * len(flat), dtype=flat.dtype, pin_memory=True)
-        host = self._host[: len(flat)]
-        host.copy_(flat, non_blocking=True)
-        self._events[1].record()
-        return host
+    def depart(self) -> Transfer:
+        """A pass begins; what comes back brings its result to the host."""
+        transfer = self._resting.pop() if self._resting else Transfer(self.cache.keys.device)
+        transfer.depart()
+        self._flying.append(transfer)
+        return transfer
 
-    def end_transfer(self, flat: Tensor) -> tuple[np.ndarray, float]:
-        """Wait for what `start_transfer` began; (the numbers, the device's seconds)."""
-        if self._events is None:
-            return flat.cpu().numpy(), 0.0
-        begin, end = self._events
-        end.synchronize()
-        return flat.numpy(), begin.elapsed_time(end) / 1e3
+    def arrive(self, transfer: Transfer) -> tuple[np.ndarray, float]:
+        """Wait for a pass: (its numbers, to be read before the next one begins; the device's
+        seconds)."""
+        found = transfer.finish()
+        self._flying.remove(transfer)
+        self._resting.append(transfer)
+        return found
 
     def settle(self) -> None:
-        """Wait for a pass that nobody waits for, before its buffers are used again."""
-        if self._events is not None:
-            self._events[1].synchronize()
+        """Wait for passes that nobody waits for, before their buffers are used again."""
+        for transfer in self._flying:
+            transfer.settle()
+        self._resting += self._flying
+        self._flying.clear()

@@ -61,7 +61,8 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """
     wide = x.float()
     largest = wide.abs().amax(-1) if x.shape[-1] else wide.new_zeros(len(x))
-    scales = largest.clamp(min=SMALLEST) / LARGEST
+    # by a tensor: a division by a number is a product with its reciprocal on CUDA
+    scales = largest.clamp(min=SMALLEST) / largest.new_full((), LARGEST)
     # a quotient may round above the largest
     return (wide / scales[:, None]).clamp(-LARGEST, LARGEST).to(FP8), scales
 

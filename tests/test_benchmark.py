@@ -2,6 +2,7 @@
 
 import csv
 import json
+import statistics
 
 import pytest
 
@@ -56,6 +57,44 @@ def test_the_hosts_share_is_measured_on_the_loops_own_steps(is_verify, passes, t
     mine = [len(step.accepted) for number, step in found.steps if number == 1]
     assert sum(mine) / len(mine) == pytest.approx(tokens)
     assert all(time > 0 for time in found.waited)
+
+
+def test_the_host_works_while_the_device_computes_the_other_group():
+    one, two = (
+        host_share.run(4, True, wanted=16, device_ms=(40.0, 24.0), groups=groups)
+        for groups in (1, 2)
+    )
+    assert settled(two.steps) == settled(one.steps)
+    # every step of one group leaves the device idle twice; of two it needs a host that is late by
+    # a pass of a group, 12 ms or more
+    assert min(one.idle) > 0.0
+    assert statistics.median(two.idle) < 0.1 * statistics.median(one.idle)
+    assert statistics.median(one.walls) > 64.0
+
+
+def settled(steps):
+    """What each sequence decided; the mass is drawn for a row of the pass, whoever stands in it."""
+    return sorted((number, step.index, step.window, step.accepted) for number, step in steps)
+
+
+def test_steps_in_a_forced_number_of_groups_have_rows_and_key_figures_of_their_own(tmp_path):
+    code = llada_8b.main(
+        ["--shape", "tiny", "--device", "cpu", "--impl", "torch", "--batches", "3", "--groups",
+         "2", "--steps", "10", "--out", str(tmp_path), "--sections", "steps"]
+    )  # fmt: skip
+    assert code == 0
+    rows = performance_table.read(tmp_path / "llada_8b.csv")
+    names = {name for section, name, _, _ in rows}
+    assert {"step_official_in_2", "step_official_outside_passes_in_2"} <= names
+    assert all(name.endswith("_in_2") for name in names)
+    assert rows["steps", "step_official_in_2", "torch", 3]["note"].startswith("5.70 tokens a step")
+    step, outside = (
+        float(rows["steps", f"step_official{part}_in_2", "torch", 3]["median"])
+        for part in ("", "_outside_passes")
+    )
+    assert 0.0 < outside < step
+    summary = json.loads((tmp_path / "summary.json").read_text())["cpu"]
+    assert all(name.endswith("_in_2") for name in summary)
 
 
 def test_passes_have_the_rows_that_their_names_say_at_full_size(results):

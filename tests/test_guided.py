@@ -262,11 +262,12 @@ def test_free_cache_and_guide_together(guided_engine, small_config, tensors, tol
     assert from_json(to_json(trace)) == trace
 
 
-def test_a_batch_decodes_each_prompt_as_if_alone(guided_engine):
+@pytest.mark.parametrize("groups", [None, 2])
+def test_a_batch_decodes_each_prompt_as_if_alone(guided_engine, groups):
     prompts = [PROMPT, [1, 2], [1, 300, 301, 302], PROMPT[:5]]
     strategy = Guided("topk", 4, guide_top_k=3)
     config = replace(WHOLE, gen_length=12)
-    together = decode_batch(guided_engine, prompts, strategy, FreeCache(), config, 3)
+    together = decode_batch(guided_engine, prompts, strategy, FreeCache(), config, 3, groups)
     for prompt, trace in zip(prompts, together, strict=True):
         alone = decode(guided_engine, prompt, strategy, FreeCache(), config)
         assert [s.accepted for s in trace.steps] == [s.accepted for s in alone.steps]

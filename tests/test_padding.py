@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from flash_dllm.caches import FlashCache, NoCache
+from flash_dllm.caches import DllmCache, FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch
 from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.graphs import PassGraphs
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket
 from flash_dllm.query import Query, Role
+from flash_dllm.strategies import FlashVerify
 from tests.random_model import MASK
 from tests.test_decoder import PROMPT, STRATEGIES
 
@@ -105,6 +107,18 @@ def untimed(step):
     return replace(step, passes=passes)
 
 
+def test_passes_without_a_plan_take_fixed_sizes_beside_those_that_have_one(engine, monkeypatch):
+    keys = []
+    run = PassGraphs.run
+    monkeypatch.setattr(
+        PassGraphs, "run", lambda graphs, key, launch: keys.append(key) or run(graphs, key, launch)
+    )
+    padding = replace(engine, has_graphs=True, _idle=[])
+    traces = decode_batch(padding, PROMPTS[:2], FlashVerify(0.5, 0.1), DllmCache(), CONFIG)
+    verified = {step.index for trace in traces for step in trace.steps if len(step.passes) > 1}
+    assert len(keys) == len(verified) > 0
+
+
 @pytest.mark.parametrize("is_dense", [True, False])
 def test_a_buffer_that_is_filled_again_holds_nothing_of_the_last_pass(is_dense):
     """Views, and a pass where there are none of tensors made anew, outlive a fill."""
@@ -159,3 +173,20 @@ def test_fields_start_at_multiples_of_16_bytes():
     assert len(fields) == 27
     base = packed.tokens.data_ptr()
     assert all((field.data_ptr() - base) % 16 == 0 for field in fields)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
+def test_a_buffer_is_not_filled_again_before_the_device_has_read_it():
+    """Two passes are packed one after the other while the device is busy with something else."""
+    table = torch.arange(128).view(2, 64)
+    one = [(0, draft_query(30, (4, 6), (10, 11, 12)))]
+    other = [(1, draft_query(30, (5, 7), (20, 21, 22)))]
+    buffer = PassBuffer(torch.device("cuda"))
+    buffer.fill(one, table, SIZES)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(200_000_000)  # a tenth of a second
+    first = buffer.fill(one, table, SIZES).positions.clone()
+    second = buffer.fill(other, table, SIZES).positions.clone()
+    assert first[:5].tolist() == [4, 6, 10, 11, 12]
+    assert second[:5].tolist() == [5, 7, 20, 21, 22]

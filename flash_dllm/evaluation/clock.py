@@ -129,3 +129,6 @@ class ClockedSession(ClockedGuideSession):
 
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         self._whole.promote(handle, moves)
+
+    def groups_of(self, sequences: int) -> int:
+        return self._whole.groups_of(sequences)
