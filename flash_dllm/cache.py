@@ -13,6 +13,18 @@ import torch
 PAGE = 16
 
 
+def first_run(pages: Sequence[int], count: int) -> int:
+    """Where `count` pages begin that stand side by side in the buffer; 0 if there are none.
+
+    Attention reads keys that stand side by side faster (`kernels/scheduled_attention.py`).
+
+    >>> first_run([0, 3, 4, 7, 8, 9], 2), first_run([0, 3, 4, 7, 8, 9], 3), first_run([0, 2], 2)
+    (1, 3, 0)
+    """
+    ends = range(len(pages) - count + 1)
+    return next((at for at in ends if pages[at + count - 1] - pages[at] == count - 1), 0)
+
+
 class FlatKVCache:
     """keys, values: [layers, slots, kv_heads, head_dim], allocated once.
 
@@ -48,7 +60,9 @@ class FlatKVCache:
         if not self._free_handles or count > len(self._free_pages):
             raise RuntimeError(f"the cache has no room for {slots} more slots")
         handle = self._free_handles.pop()
-        pages = [self._free_pages.pop(0) for _ in range(count)]
+        first = first_run(self._free_pages, count)
+        pages = self._free_pages[first : first + count]
+        del self._free_pages[first : first + count]
         self._pages[handle] = pages
         starts = torch.tensor(pages, dtype=torch.int64)[:, None] * PAGE
         self.table[handle, : count * PAGE] = (starts + torch.arange(PAGE)).flatten()
@@ -56,7 +70,7 @@ class FlatKVCache:
 
     def release(self, handle: int) -> None:
         """Give the pages back; their contents are simply written over later."""
-        self._free_pages = self._pages.pop(handle) + self._free_pages
+        self._free_pages = sorted(self._pages.pop(handle) + self._free_pages)
         self._free_handles.append(handle)
 
     def promote(self, moves: Sequence[tuple[int, int, int]]) -> None:

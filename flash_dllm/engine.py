@@ -325,7 +325,7 @@ class ModelSession:
         sizes = exact.padded(keys=table.shape[1])
         packed = space.fixed.fill(queries, table, sizes)
         launch = lambda: self._pass(packed, alternatives)  # noqa: E731
-        return space.graphs.run((sizes, alternatives), launch), sizes
+        return space.graphs.run((sizes, alternatives, packed.schedule.run_keys), launch), sizes
 
     @property
     def _may_replay(self) -> bool:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from flash_dllm.pass_sizes import PassSizes, bucket_step, has_past_rows, view_count
 from flash_dllm.query import Query, Role
+from kernels.configs_attention import FEW_ROWS, copies_runs
 from kernels.schedule import (
     ALWAYS,
     BRANCH_VIEW,
@@ -25,7 +26,9 @@ from kernels.schedule import (
     MASK_TILE,
     MASK_VIEW,
     PAGE,
+    RUNS,
     SLOT,
+    TAIL_ROWS,
     Schedule,
     best_block_size,
     most_blocks,
@@ -93,8 +96,11 @@ class PassBuffer:
         self._layouts: dict[tuple[PassSizes, int], _Layout] = {}
         # the host's and the device's views of a layout, and the pass that the device's are: making
         # them costs more than filling them
-        self._views: dict[tuple[PassSizes, int, bool], tuple[dict, dict, Packed]] = {}
+        self._views: dict[tuple[PassSizes, int, bool, int], tuple[dict, dict, Packed]] = {}
         self._is_fixed = room is not None
+        self._copies_runs = device.type == "cuda" and copies_runs(
+            torch.cuda.get_device_capability(device)
+        )
         # says when the device has read the host's buffer
         self._copied = torch.cuda.Event() if device.type == "cuda" else None
         # the smallest blocks need the longest table
@@ -123,7 +129,11 @@ class PassBuffer:
         """
         is_padded = sizes is not None or _is_ragged(queries)
         sizes = sizes or PassSizes.of(queries)
-        block_size = block_size or best_block_size(sizes.width, self._group)
+        run_keys = shortest_run(queries, table.numpy())
+        if block_size is None:
+            narrow = run_keys and self._copies_runs and sizes.rows <= FEW_ROWS
+            most = 64 if narrow else 128 + TAIL_ROWS
+            block_size = best_block_size(sizes.width, self._group, most)
         layout = self._layouts.get((sizes, block_size))
         if layout is None:
             layout = _Layout(sizes, block_size, _blocks(sizes, block_size), self._is_dense)
@@ -135,10 +145,10 @@ class PassBuffer:
             if self._is_fixed:
                 raise RuntimeError(f"the pass {sizes} needs more room than was set apart for it")
             self._allocate(layout.length)
-        key = sizes, block_size, is_padded
+        key = sizes, block_size, is_padded, run_keys
         if key not in self._views:
             on_device = layout.split(self._copy)
-            packed = _packed(layout, on_device, is_padded)
+            packed = _packed(layout, on_device, is_padded, run_keys)
             self._views[key] = layout.split(self._host.numpy()), on_device, packed
         on_host, on_device, packed = self._views[key]
         _write(layout, on_host, queries, table.numpy())
@@ -147,7 +157,7 @@ class PassBuffer:
         if self._copied is not None:
             self._copied.record(torch.cuda.current_stream(self._device))
         # the torch truth keeps its dense mask with the pass, which must then be a new one
-        return _packed(layout, on_device, is_padded) if self._is_dense else packed
+        return _packed(layout, on_device, is_padded, run_keys) if self._is_dense else packed
 
 
 def _blocks(sizes: PassSizes, block_size: int) -> int:
@@ -423,7 +433,9 @@ def block_table(counts: np.ndarray, block_size: int, blocks: int | None = None) 
     return table
 
 
-def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packed:
+def _packed(
+    layout: _Layout, at: Mapping[str, Tensor], is_padded: bool, run_keys: int
+) -> Packed:
     """The device's views as a pass."""
     sizes = layout.sizes
     R, B, W, K = sizes.rows, sizes.sequences, sizes.width, sizes.keys
@@ -447,6 +459,7 @@ def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packe
         key_row_BK=dense("key_row_BK", B, K),
         has_views=sizes.has_views,
         is_padded=is_padded,
+        run_keys=run_keys,
         block_size=layout.block_size,
         block_sequence=at["block_sequence"],
         block_first=at["block_first"],
@@ -462,6 +475,25 @@ def _packed(layout: _Layout, at: Mapping[str, Tensor], is_padded: bool) -> Packe
         mass_weight_BP=at["mass_weight_BP"] if sizes.mass else None,
     )
     return Packed(at["tokens"], at["positions"], at["slots"], at["predict"], schedule)
+
+
+def shortest_run(queries: Sequence[tuple[int, Query]], table: np.ndarray) -> int:
+    """`Schedule.run_keys` of a pass: 0 if the slots of a sequence's keys lie apart.
+
+    >>> from flash_dllm.query import Query
+    >>> table = np.array([[*range(32, 96)], [*range(0, 16), *range(96, 144)]])
+    >>> run = lambda *pairs: shortest_run([(h, Query("draft", n)) for h, n in pairs], table)
+    >>> run((0, 40)), run((0, 64), (1, 16)), run((1, 17)), run((0, 15))
+    (32, 16, 0, 0)
+    """
+    handles = [handle for handle, _ in queries]
+    counts = np.array([query.length + view_count(query) for _, query in queries])
+    starts = table[handles, : counts.max() : PAGE]
+    along = np.arange(starts.shape[1]) * PAGE
+    is_next = (starts == starts[:, :1] + along) | (along >= counts[:, None])
+    if not is_next.all():
+        return 0
+    return max(keys for keys in RUNS if keys <= counts.min())
 
 
 def _is_ragged(queries: Sequence[tuple[int, Query]]) -> bool:

@@ -58,6 +58,17 @@ _HALF: dict[int, dict[int, Tile]] = {
         144: Tile(32, 8, 3),
     },
 }
+# the same where each sequence's keys stand in one run of slots and are copied tile by tile (class
+# 90). Two programs fit, but one and fewer splits is faster: parts have to be joined
+_HALF_RUNS: dict[int, Tile] = {
+    16: Tile(64, 4, 3),
+    32: Tile(64, 4, 3),
+    64: Tile(64, 4, 3),
+    128: Tile(64, 8, 3),
+    144: Tile(64, 8, 3, is_tail_transposed=True),
+}
+# rows of a pass up to which blocks of 64 are faster than wider ones, if keys stand in runs
+FEW_ROWS = 256
 # passes with views need more registers, which a tail doesn't leave: fewer keys instead of spills
 _HALF_VIEWS = {80: {144: Tile(32, 8, 3)}}
 # fp32 is for equality tests; sm_75 (64 KB) gets no tensor-core products from Triton: both run on
@@ -80,17 +91,26 @@ def attention_tile(
     head_dim: int,
     itemsize: int,
     has_views: bool = False,
+    is_run: bool = False,
 ) -> Tile:
-    """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number."""
+    """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number.
+
+    is_run  whether keys are copied as runs of slots (`copies_runs`)
+    """
     kind = gpu_class(capability)
     if itemsize > 2 or kind == 75:
         return _FULL
-    tile = _HALF[kind][rows]
+    tile = _HALF_RUNS[rows] if is_run else _HALF[kind][rows]
     if has_views:
         tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
     if head_dim > 128:  # twice the bytes per key
         return replace(tile, keys=max(16, tile.keys // 2), resident=1)
     return tile
+
+
+def copies_runs(capability: tuple[int, int]) -> bool:
+    """Whether the device has the engine that copies tiles of a run of slots (sm_90, sm_10x)."""
+    return gpu_class(capability) == 90
 
 
 def attention_plan(
@@ -102,12 +122,13 @@ def attention_plan(
     has_views: bool,
     programs: int,
     keys: int,
+    is_run: bool = False,
 ) -> tuple[Tile, int]:
     """(tile, number of key splits) of a pass, from its shapes alone.
 
     programs  query blocks × key/value heads; keys  of the longest sequence
     """
-    tile = attention_tile(capability, rows, head_dim, itemsize, has_views)
+    tile = attention_tile(capability, rows, head_dim, itemsize, has_views, is_run)
     splits = key_splits(programs, keys, tile, processors)
     return tile, splits
 

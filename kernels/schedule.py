@@ -16,6 +16,7 @@ from torch import Tensor
 SLOT, DRAFT_VIEW, MASK_VIEW, BRANCH_VIEW = 0, 1, 2, 3
 PAGE = 16  # slots that stand side by side in the cache
 MASK_TILE = 64  # keys that share one entry of `key_mixed_BT`
+RUNS = (0, 16, 32, 64)  # what `Schedule.run_keys` may be: few values, so that few graphs do
 TAIL_ROWS = 16  # the part of a 144-row tile beyond its first 128
 ALWAYS = 2**31 - 1  # the end of an interval that never ends
 _TILE_ROWS = (16, 32, 64, 128, 128 + TAIL_ROWS)
@@ -43,16 +44,20 @@ def block_sizes(group: int) -> dict[int, int]:
     return sizes
 
 
-def best_block_size(width: int, group: int) -> int:
+def best_block_size(width: int, group: int, most: int = 128 + TAIL_ROWS) -> int:
     """Rows per query block for passes whose longest sequence has `width` rows.
 
     The smallest block that holds them; beyond 128 tile rows, blocks with or without the tail of
     16, which costs a quarter of a tile, whichever is cheaper.
 
+    most  rows of the widest tile
+
     >>> [best_block_size(width, 1) for width in (1, 32, 63, 100, 144, 200, 272, 1536)]
     [16, 32, 64, 128, 144, 128, 144, 128]
+    >>> [best_block_size(width, 1, most=64) for width in (1, 63, 100, 144)]
+    [16, 64, 64, 64]
     """
-    sizes = block_sizes(group)
+    sizes = {size: rows for size, rows in block_sizes(group).items() if rows <= most}
     plain = [size for size, rows in sizes.items() if rows <= 128]
     fitting = [size for size in plain if width <= size]
     if fitting:
@@ -97,6 +102,8 @@ class Schedule:
     key_row_BK                 the row that writes a scratch slot, -1 for ordinary slots
     has_views                  whether any of the four lines above matters in this pass
     is_padded                  whether sequences differ in rows or keys
+    run_keys     where each sequence's keys stand in one run of slots: one of `RUNS` that no
+                 sequence with keys has fewer of. 0 elsewhere
     row_limit_R    how many leading keys a row may see (block-causal models), or None: all
     mass_rows_BP, mass_weight_BP  rows whose attention is averaged and their weights (0 = padding)
 
@@ -140,6 +147,7 @@ class Schedule:
     mass_weight_BP: Tensor | None = None
     row_limit_R: Tensor | None = None
     row_replaces_R: Tensor | None = None
+    run_keys: int = 0
 
     @cached_property
     def visible_BWK(self) -> Tensor | None:

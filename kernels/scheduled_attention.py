@@ -11,9 +11,14 @@ the free side of a product whose other side fills the 64 rows of a wgmma. It mus
 and an mma.sync on one load, Triton (3.6.0, 3.7.1) reserves one buffer too few, and new keys are
 copied over those that are still being multiplied.
 
+Where every sequence's keys stand in one run of slots (a cache hands out pages in order, so most of
+the time) Hopper's copy engine fetches whole tiles of them, which needs no addresses in registers.
+Elsewhere each key is fetched by way of the page table.
+
 With few blocks the keys are split between programs, and a second kernel joins the parts by their
 log-sum-exp, in order. The number of parts depends on shapes only, so a repeated pass gives the
-same bits; a sequence gives the same bits in any batch that has the same number of parts.
+same bits; a sequence gives the same bits in any batch that has the same number of parts and whose
+keys are fetched the same way.
 """
 
 from __future__ import annotations
@@ -23,9 +28,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.configs_attention import Tile, attention_plan
+from kernels.configs_attention import Tile, attention_plan, copies_runs
 from kernels.overlap import begin, overlap
 from kernels.schedule import MASK_TILE, PAGE, Schedule, tile_rows
+from kernels.skinny_gemm import descriptor
 
 LOG2_E = 1.4426950408889634
 LN_2 = tl.constexpr(0.6931471805599453)
@@ -136,9 +142,12 @@ def attend_kernel(
     MAIN: tl.constexpr, TAIL: tl.constexpr, TAIL_TRANSPOSED: tl.constexpr,
     SHARES: tl.constexpr, BLOCK_N: tl.constexpr,
     HAS_VIEWS: tl.constexpr, PAGE: tl.constexpr, MASK_TILE: tl.constexpr,
-    OVERLAPS: tl.constexpr,
+    IS_RUN: tl.constexpr, OVERLAPS: tl.constexpr,
 ):  # fmt: skip
-    """See the file's docstring. out [parts, R, H, E] (fp32 if there are several), lse likewise."""
+    """See the file's docstring. out [parts, R, H, E] (fp32 if there are several), lse likewise.
+
+    k_ptr and v_ptr are descriptors of [slots, G·E] with tiles [BLOCK_N, E] if IS_RUN.
+    """
     begin(OVERLAPS)
     # SHARES programs share a block that is too large for one (small GPUs, fp32)
     block = tl.program_id(0) // SHARES
@@ -181,9 +190,13 @@ def attend_kernel(
     n = tl.arange(0, BLOCK_N)
     e = tl.arange(0, BLOCK_E)
     is_e = e < HEAD_DIM
-    k_ptr += kv_head * stride_kv_head
-    v_ptr += kv_head * stride_kv_head
     page_table += sequence * n_pages
+    if IS_RUN:
+        base = tl.load(page_table) * PAGE
+        column = kv_head * HEAD_DIM
+    else:
+        k_ptr += kv_head * stride_kv_head
+        v_ptr += kv_head * stride_kv_head
     key_from += sequence * n_keys
     key_until += sequence * n_keys
     key_row += sequence * n_keys
@@ -192,22 +205,32 @@ def attend_kernel(
     last = tl.maximum(n_own - 1, 0)
     # the page numbers are fetched one step ahead: a load that waits for a load would cost the
     # pipeline half its depth
-    page = tl.load(page_table + tl.minimum(low + n, last) // PAGE)
+    if not IS_RUN:
+        page = tl.load(page_table + tl.minimum(low + n, last) // PAGE)
     for start in range(low, high, BLOCK_N):
-        at = start + n
-        slot = page.to(tl.int64) * PAGE + tl.minimum(at, last) % PAGE
-        page = tl.load(page_table + tl.minimum(at + BLOCK_N, last) // PAGE)
-        # one set of addresses for keys and values: a fifth of the instructions in a step
-        offset = (slot * stride_slot)[:, None] + e[None, :]
-        if BLOCK_E == HEAD_DIM:
-            keys = tl.load(k_ptr + offset)
+        if IS_RUN:
+            # the last tile is moved back to end with the last key: a tile never reads what is not
+            # the sequence's own
+            origin = tl.minimum(start, n_own - BLOCK_N)
+            at = origin + n
+            keys = k_ptr.load([base + origin, column])
         else:
-            keys = tl.load(k_ptr + offset, mask=is_e[None, :], other=0.0)
+            at = start + n
+            slot = page.to(tl.int64) * PAGE + tl.minimum(at, last) % PAGE
+            page = tl.load(page_table + tl.minimum(at + BLOCK_N, last) // PAGE)
+            # one set of addresses for keys and values: a fifth of the instructions in a step
+            offset = (slot * stride_slot)[:, None] + e[None, :]
+            if BLOCK_E == HEAD_DIM:
+                keys = tl.load(k_ptr + offset)
+            else:
+                keys = tl.load(k_ptr + offset, mask=is_e[None, :], other=0.0)
         scores = tl.dot(q, tl.trans(keys), input_precision="ieee")
         if HAS_VIEWS:
             is_mixed = tl.load(key_mixed + start // MASK_TILE) > 0
             if BLOCK_N > MASK_TILE:
                 is_mixed |= tl.load(key_mixed + start // MASK_TILE + 1) > 0
+            if IS_RUN:
+                is_mixed |= start + BLOCK_N > n_own
         else:
             is_mixed = start + BLOCK_N > n_own
         if is_mixed:
@@ -215,6 +238,8 @@ def attend_kernel(
                 at, n_own, rows, is_row, row_code, row_replaces, key_from, key_until, key_row,
                 HAS_VIEWS,
             )  # fmt: skip
+            if IS_RUN:
+                seen &= (at >= start)[None, :]
             scores = tl.where(seen, scores, float("-inf"))
         if TAIL:
             if TAIL_TRANSPOSED:
@@ -226,10 +251,14 @@ def attend_kernel(
                     at, n_own, tail_rows, is_tail,
                     row_code, row_replaces, key_from, key_until, key_row, HAS_VIEWS,
                 )  # fmt: skip
+                if IS_RUN:
+                    seen &= (at >= start)[None, :]
                 if TAIL_TRANSPOSED:
                     seen = tl.trans(seen)
                 tail_scores = tl.where(seen, tail_scores, float("-inf"))
-        if BLOCK_E == HEAD_DIM:
+        if IS_RUN:
+            values = v_ptr.load([base + origin, column])
+        elif BLOCK_E == HEAD_DIM:
             values = tl.load(v_ptr + offset)
         else:
             values = tl.load(v_ptr + offset, mask=is_e[None, :], other=0.0)
@@ -317,12 +346,21 @@ def scheduled_attention(
     keys = schedule.key_slots_BK.shape[1]
     capability, processors = gpu(q)
     has_views = schedule.has_views
-    plan = attention_plan(
-        capability, processors, rows, head_dim, q.element_size(), has_views,
-        blocks * n_kv_heads, keys,
-    )  # fmt: skip
-    tile = tile or plan[0]
-    splits = splits or plan[1]
+    block_e = max(16, triton.next_power_of_2(head_dim))
+    can_copy = (
+        copies_runs(capability) and block_e == head_dim and key_cache.is_contiguous()
+    )
+
+    def plan(is_run: bool) -> tuple[Tile, int]:
+        return attention_plan(
+            capability, processors, rows, head_dim, q.element_size(), has_views,
+            blocks * n_kv_heads, keys, is_run,
+        )  # fmt: skip
+
+    is_run = can_copy and (tile or plan(True)[0]).keys <= schedule.run_keys
+    planned = plan(is_run)
+    tile = tile or planned[0]
+    splits = splits or planned[1]
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty((n_rows, n_heads), dtype=torch.float32, device=q.device)
     part_out, part_lse = out, lse
@@ -338,7 +376,12 @@ def scheduled_attention(
                 f"{q.dtype}; use impl='torch'"
             )
         shares = triton.cdiv(schedule.block_size, main // group)
-    block_e = max(16, triton.next_power_of_2(head_dim))
+    sources = key_cache, value_cache
+    if is_run:
+        sources = tuple(
+            descriptor("cache", cache.view(len(cache), -1), tile.keys, head_dim)
+            for cache in sources
+        )
     # a pass without views has no such tables, and its variant of the kernel never reads them
     absent = schedule.page_table_BN
     rules = (
@@ -347,7 +390,7 @@ def scheduled_attention(
     )  # fmt: skip
     replaces, start, until, mixed = (absent if rule is None else rule for rule in rules)
     attend_kernel[(blocks * shares, n_kv_heads, splits)](
-        q, key_cache, value_cache, part_out, part_lse,
+        q, *sources, part_out, part_lse,
         schedule.block_sequence, schedule.block_first, schedule.block_rows,
         schedule.page_table_BN, schedule.key_count_B,
         schedule.row_code_R, replaces, start, until, schedule.key_row_BK, mixed,
@@ -357,7 +400,7 @@ def scheduled_attention(
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=block_e,
         MAIN=main, TAIL=tail, TAIL_TRANSPOSED=tile.is_tail_transposed,
         SHARES=shares, BLOCK_N=tile.keys,
-        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE,
+        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, IS_RUN=is_run,
         num_warps=tile.warps, num_stages=tile.stages, **overlap(q),
     )  # fmt: skip
     if splits > 1:

@@ -74,14 +74,25 @@ def make_case(
     seed: int = 0,
     block_size: int | None = None,
     spread: float = 1.0,
+    is_run: bool = False,
 ) -> Case:
-    """Random numbers for a pass; pages of a sequence lie apart and out of order."""
+    """Random numbers for a pass.
+
+    is_run  whether the pages of a sequence stand side by side; else apart and out of order
+    """
     generator = torch.Generator().manual_seed(seed)
     longest = max(q.length + sum(r >= Role.DRAFT_VIEW for r in q.roles) for q in queries)
     cache = FlatKVCache(2 * len(queries), longest, 1, kv_heads, size, dtype, DEVICE)
-    # leave every other page to nobody, and turn the order around
-    cache._free_pages = cache._free_pages[::-2]
-    handles = [cache.admit(longest) for _ in queries]
+    if is_run:
+        # a page to nobody before each sequence, and another behind the last
+        handles = []
+        for _ in queries:
+            cache._free_pages.pop(0)
+            handles.append(cache.admit(longest))
+    else:
+        # leave every other page to nobody, and turn the order around
+        cache._free_pages = cache._free_pages[::-2]
+        handles = [cache.admit(longest) for _ in queries]
     live = torch.cat(
         [
             cache.table[handle, : q.length + sum(r >= Role.DRAFT_VIEW for r in q.roles)]

@@ -34,19 +34,22 @@ _ALIGNED = {"q_ptr", "k_ptr", "v_ptr", "out_ptr", "lse_ptr", "part_out", "part_l
 
 
 def compile_kernel(
-    kernel, arch: int, half: str, warps: int, stages: int, pointers=None, **constants
+    kernel, arch: int, half: str, warps: int, stages: int, pointers=None, boxes=None, **constants
 ):
     """Triton's compiled kernel, its arguments specialised as the launcher would."""
+    boxes = boxes or {}
     signature, attributes = {}, {}
     pointed = _POINTERS | (pointers or {})
     for number, name in enumerate(kernel.arg_names):
         if name in constants:
             signature[name] = "constexpr"
+        elif name in boxes:
+            signature[name] = boxes[name]
         elif name in pointed:
             signature[name] = "*" + pointed[name].replace("half", half)
         else:
             signature[name] = "fp32" if name in ("scale", "log2_e") else "i32"
-        if name in _ALIGNED or name.startswith("stride"):
+        if (name in _ALIGNED and name not in boxes) or name.startswith("stride"):
             attributes[(number,)] = [["tt.divisibility", 16]]
     source = ASTSource(kernel, signature, constants, attributes)
     options = {"num_warps": warps, "num_stages": stages}
@@ -55,19 +58,20 @@ def compile_kernel(
 
 def attend(
     arch: int, rows: int, tile: Tile | None = None, *, group=1, head_dim=128,
-    has_views=False, half="bf16", out="half",
+    has_views=False, half="bf16", out="half", is_run=False,
 ):  # fmt: skip
     """`attend_kernel` for `rows` tile rows, with the table's tile or another."""
     size = 4 if half == "fp32" else 2
-    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size, has_views)
+    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size, has_views, is_run)
+    box = f"tensordesc<{half}[{tile.keys}, {head_dim}]>"
     return compile_kernel(
         attend_kernel, arch, half, tile.warps, tile.stages,
         GROUP=group, HEAD_DIM=head_dim, BLOCK_E=head_dim, MAIN=min(rows, 128, tile.most_rows),
         TAIL=TAIL_ROWS if 128 < rows <= tile.most_rows else 0,
         TAIL_TRANSPOSED=tile.is_tail_transposed, BLOCK_N=tile.keys,
         SHARES=-(-rows // tile.most_rows),
-        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, OVERLAPS=arch >= 90,
-        pointers={"out_ptr": out},
+        HAS_VIEWS=has_views, PAGE=PAGE, MASK_TILE=MASK_TILE, IS_RUN=is_run, OVERLAPS=arch >= 90,
+        pointers={"out_ptr": out}, boxes={"k_ptr": box, "v_ptr": box} if is_run else {},
     )  # fmt: skip
 
 
@@ -98,6 +102,7 @@ def facts(compiled) -> dict[str, int]:
         name: len(re.findall(pattern, ptx))
         for name, pattern in {
             "wgmma": r"wgmma\.mma_async", "mma": r"mma\.sync", "cp_async": r"cp\.async\.c[ag]",
+            "tile_copies": r"cp\.async\.bulk\.tensor",
         }.items()
     }  # fmt: skip
     strides = r"%(?:stride_slot|stride_q_row|n_pairs)(?![\w:])"
@@ -127,6 +132,9 @@ def main() -> None:
             for has_views in (False, True):
                 name = f"attend {arch} {rows} {'views' if has_views else 'plain'}"
                 found[name] = facts(attend(arch, rows, has_views=has_views, half=half))
+                if arch >= 90:
+                    run = attend(arch, rows, has_views=has_views, half=half, is_run=True)
+                    found[name.replace("attend", "run")] = facts(run)
         found[f"grouped {arch}"] = facts(attend(arch, 64, group=7, half=half))
         parts = attention_tile(CAPABILITY[arch], 144, 128, 2)
         found[f"parts {arch}"] = facts(attend(arch, 144, parts, out="fp32", half=half))

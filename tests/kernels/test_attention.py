@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from kernels import attention_mass as mass_file
-from kernels import ops
+from kernels import ops, skinny_gemm
+from kernels import scheduled_attention as attention_file
 from kernels.attention_mass import add_attention_mass
 from kernels.configs_attention import Tile
 from kernels.scheduled_attention import scheduled_attention
@@ -51,7 +52,25 @@ CASES = {
     ),
     "mixed phases": ([draft(20, 33), verify(3, 2, 4, 61), draft(1, 80), verify(0, 1, 1, 5)], {}),
     "nothing searched": ([verify(5, 2, 0, 30)], {}),
+    # keys in one run of slots, copied tile by tile: whole tiles, and a last one that is moved back
+    "a run": ([draft(63, 100)], {"is_run": True}),
+    "a run of whole tiles": ([draft(20, 64)], {"is_run": True}),
+    "runs, ragged": (
+        [draft(1, 70), draft(40, 17), draft(7, 64)],
+        {"block_size": 16, "is_run": True},
+    ),
+    "a run, 144 rows": ([draft(144, 50, wanted=64)], {"is_run": True}),
+    "a run, grouped": ([draft(20, 45), draft(3, 19)], {"heads": 6, "kv_heads": 2, "is_run": True}),
+    "a run, views": ([verify(4, 2, 5, 40)], {"is_run": True}),
+    "runs, mixed phases": ([draft(20, 33), verify(3, 2, 4, 61), draft(1, 80)], {"is_run": True}),
+    "a run, views in a tail": (
+        [verify(9, 5, 65, 200)],
+        {"heads": 1, "kv_heads": 1, "keys": 64, "is_run": True},
+    ),
+    "a run too short": ([draft(3, 9), draft(5, 40)], {"is_run": True}),
+    "a run, heads of 12": ([draft(20, 33)], {"size": 12, "is_run": True}),
 }
+RUNS = [name for name in CASES if "run" in name]
 
 
 @pytest.fixture(autouse=True)
@@ -107,6 +126,22 @@ def test_the_door_takes_the_tile_of_the_table(name, dtype):
         assert_as_good_as_torch("mass", mass, torch_mass, true_mass)
         wants = torch.tensor([float(query.wants_mass) for query in case.queries])
         torch.testing.assert_close(mass.sum(1).cpu(), wants, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_keys_in_runs_give_what_pages_give(name, monkeypatch):
+    """To the last digits: a last tile that is moved back adds up in another order."""
+    case, tile = case_named(name)
+    asked = []
+    monkeypatch.setattr(
+        attention_file, "descriptor", lambda *a: asked.append(a) or skinny_gemm.descriptor(*a)
+    )
+    found = scheduled_attention(case.q, case.keys, case.values, case.schedule, 2, tile)
+    assert len(asked) == (0 if "too short" in name or "12" in name else 2)
+    pages = replace(case.schedule, run_keys=0)
+    expected = scheduled_attention(case.q, case.keys, case.values, pages, 2, tile)
+    for pair in zip(found, expected, strict=True):
+        torch.testing.assert_close(*pair, rtol=2e-6, atol=2e-6)
 
 
 @pytest.mark.parametrize("tile", [(16, Tile(16, 4, 1)), (32, Tile(64, 4, 2))], ids=str)

@@ -30,16 +30,18 @@ def compiled(request):
 
 
 def tiles(found, arch):
-    """(facts, rows, tile) of every 16-bit attention variant with heads of 128."""
+    """(facts, rows, tile, whether keys stand in a run) of every 16-bit attention variant with
+    heads of 128."""
     for name, facts in found.items():
-        if name.startswith("attend"):
+        if name.startswith(("attend", "run")):
             rows, views = int(name.split()[2]), name.endswith("views")
-            yield facts, rows, attention_tile(CAPABILITY[arch], rows, 128, 2, views)
+            is_run = name.startswith("run")
+            yield facts, rows, attention_tile(CAPABILITY[arch], rows, 128, 2, views, is_run), is_run
 
 
 def test_every_variant_fits_into_shared_memory(compiled):
     arch, found = compiled
-    assert len(found) == 13
+    assert len(found) == (21 if arch == 90 else 13)
     assert {name: f["shared"] for name, f in found.items() if f["shared"] > SHARED[arch]} == {}
 
 
@@ -48,7 +50,11 @@ def test_keys_and_values_are_copied_ahead_as_many_steps_as_the_table_says(compil
     if arch == 75:  # it has no asynchronous copies
         assert {facts["cp_async"] for facts in found.values()} == {0}
         return
-    for facts, rows, tile in tiles(found, arch):
+    for facts, rows, tile, is_run in tiles(found, arch):
+        if is_run:
+            # one copy of keys and one of values: stages - 1 steps before the loop, one in it
+            assert facts["tile_copies"] == 2 * tile.stages
+            continue
         # K and V of one step, 128 × 2 bytes a key, 16 bytes a copy and thread
         copies = 2 * tile.keys * 256 // (tile.warps * 32 * 16)
         # stages - 1 steps before the loop, one in it
@@ -57,7 +63,7 @@ def test_keys_and_values_are_copied_ahead_as_many_steps_as_the_table_says(compil
 
 def test_wide_tiles_run_on_wgmma_and_never_mix_it_with_mma_sync(compiled):
     arch, found = compiled
-    for facts, rows, tile in tiles(found, arch):
+    for facts, rows, tile, _ in tiles(found, arch):
         if arch < 90 or rows < 64:
             # Triton gives sm_75 no tensor-core products: plain multiply-adds there
             assert facts["wgmma"] == 0 and (facts["mma"] > 0) == (arch > 75)

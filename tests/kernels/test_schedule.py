@@ -149,3 +149,26 @@ def test_an_h200_splits_the_keys_of_one_sequence_and_not_of_many():
     # 32 rows, two programs a multiprocessor: 8 parts fill 256 of 264 places (.970), 7 parts 224
     # (.848, more than 85 % of that), 6 parts 192 (.727)
     assert attention_plan(**h200, rows=32, has_views=True, programs=32, keys=1552)[1] == 7
+
+
+def test_a_sequence_takes_pages_that_stand_side_by_side_if_there_are_any():
+    flat = cache.FlatKVCache(4, 32, 1, 1, 8, torch.float32, torch.device("cpu"))
+    one, _, _ = flat.admit(16), flat.admit(16), flat.admit(32)  # pages 0, 1, and 2 with 3
+    flat.release(one)
+    # page 0 is free, but pages 4 and 5 stand together
+    assert flat.table[flat.admit(32)].tolist() == list(range(64, 96))
+    assert flat.table[flat.admit(16), :16].tolist() == list(range(16))
+
+
+def test_pages_that_lie_apart_are_taken_when_no_others_are_left():
+    flat = cache.FlatKVCache(4, 16, 1, 1, 8, torch.float32, torch.device("cpu"))
+    handles = [flat.admit(16) for _ in range(4)]
+    flat.release(handles[0])
+    flat.release(handles[2])
+    query = draft(2, 20)
+    flat.table = torch.zeros(4, 32, dtype=torch.int64)
+    handle = flat.admit(32)
+    assert flat.table[handle].tolist() == [*range(16), *range(32, 48)]
+    assert pack([(handle, query)], flat.table, torch.device("cpu")).schedule.run_keys == 0
+    # its first sixteen keys are a run of their own
+    assert pack([(handle, draft(2, 16))], flat.table, torch.device("cpu")).schedule.run_keys == 16
