@@ -28,9 +28,9 @@ from flash_dllm.cache import FlatKVCache  # noqa: E402
 from flash_dllm.packing import pack  # noqa: E402
 from flash_dllm.query import Query  # noqa: E402
 from kernels.attention_mass import add_attention_mass  # noqa: E402
-from kernels.configs_attention import Tile, attention_plan, mass_tile  # noqa: E402
-from kernels.schedule import block_sizes, tile_rows  # noqa: E402
-from kernels.scheduled_attention import gpu, scheduled_attention  # noqa: E402
+from kernels.configs_attention import Tile, mass_tile  # noqa: E402
+from kernels.schedule import block_sizes  # noqa: E402
+from kernels.scheduled_attention import gpu, plan, scheduled_attention  # noqa: E402
 from tests.kernels.attention_cases import draft, verify  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "kernel_attention.csv"
@@ -141,11 +141,7 @@ def measure(bench: Bench, name: str, repeats: int) -> list[dict]:
         true = sdpa(q[:rows].float(), *gathered)
         check = float((out[:rows].float() - true).norm() / true.norm())
         assert check < 1e-2, f"{name}: the kernel is wrong by {check}"
-    block_rows = tile_rows(schedule.block_size, bench.heads // bench.kv_heads)
-    programs = len(schedule.block_rows) * bench.kv_heads
-    tile, splits = attention_plan(
-        *gpu(q), block_rows, bench.size, 2, schedule.has_views, programs, keys
-    )
+    tile, splits = plan(q, schedule, bench.kv_heads, is_run=schedule.run_keys > 0)
     row("attention, triton", lambda i: scheduled_attention(q, *bench.layer(i), schedule),
         check=check, note=f"block {schedule.block_size}, {tile}, splits {splits}")  # fmt: skip
     if schedule.mass_rows_BP is not None:

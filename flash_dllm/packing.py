@@ -81,7 +81,11 @@ class PassBuffer:
     is_dense  whether to fill in what only the torch truth reads
     room      the largest sizes that will come, if the buffer must never move (CUDA graphs read
               from it); a buffer without it grows
+
+    copies_runs  whether the kernels copy keys that stand in runs tile by tile
     """
+
+    copies_runs = False
 
     def __init__(
         self,
@@ -98,9 +102,8 @@ class PassBuffer:
         # them costs more than filling them
         self._views: dict[tuple[PassSizes, int, bool, int], tuple[dict, dict, Packed]] = {}
         self._is_fixed = room is not None
-        self._copies_runs = device.type == "cuda" and copies_runs(
-            torch.cuda.get_device_capability(device)
-        )
+        if device.type == "cuda":
+            self.copies_runs = copies_runs(torch.cuda.get_device_capability(device))
         # says when the device has read the host's buffer
         self._copied = torch.cuda.Event() if device.type == "cuda" else None
         # the smallest blocks need the longest table
@@ -131,7 +134,7 @@ class PassBuffer:
         sizes = sizes or PassSizes.of(queries)
         run_keys = shortest_run(queries, table.numpy())
         if block_size is None:
-            narrow = run_keys and self._copies_runs and sizes.rows <= FEW_ROWS
+            narrow = run_keys and self.copies_runs and sizes.rows <= FEW_ROWS
             most = 64 if narrow else 128 + TAIL_ROWS
             block_size = best_block_size(sizes.width, self._group, most)
         layout = self._layouts.get((sizes, block_size))

@@ -344,21 +344,12 @@ def scheduled_attention(
     rows = tile_rows(schedule.block_size, group)
     blocks = len(schedule.block_rows)
     keys = schedule.key_slots_BK.shape[1]
-    capability, processors = gpu(q)
     has_views = schedule.has_views
     block_e = max(16, triton.next_power_of_2(head_dim))
-    can_copy = (
-        copies_runs(capability) and block_e == head_dim and key_cache.is_contiguous()
-    )
-
-    def plan(is_run: bool) -> tuple[Tile, int]:
-        return attention_plan(
-            capability, processors, rows, head_dim, q.element_size(), has_views,
-            blocks * n_kv_heads, keys, is_run,
-        )  # fmt: skip
-
-    is_run = can_copy and (tile or plan(True)[0]).keys <= schedule.run_keys
-    planned = plan(is_run)
+    can_copy = copies_runs(gpu(q)[0]) and block_e == head_dim and key_cache.is_contiguous()
+    wanted = tile or plan(q, schedule, n_kv_heads, is_run=True)[0]
+    is_run = can_copy and wanted.keys <= schedule.run_keys
+    planned = plan(q, schedule, n_kv_heads, is_run)
     tile = tile or planned[0]
     splits = splits or planned[1]
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
@@ -411,6 +402,22 @@ def scheduled_attention(
             **overlap(q),
         )  # fmt: skip
     return out, lse
+
+
+def plan(q: Tensor, schedule: Schedule, n_kv_heads: int, is_run: bool) -> tuple[Tile, int]:
+    """(tile, key splits) of the table for a pass."""
+    _, n_heads, head_dim = q.shape
+    capability, processors = gpu(q)
+    sequences, width = schedule.rows_BW.shape
+    # blocks that may hold rows: the table has room for padding rows beside them
+    blocks = min(
+        len(schedule.block_rows), sequences * triton.cdiv(width, schedule.block_size)
+    )
+    return attention_plan(
+        capability, processors, tile_rows(schedule.block_size, n_heads // n_kv_heads), head_dim,
+        q.element_size(), schedule.has_views, blocks * n_kv_heads,
+        schedule.key_slots_BK.shape[1], is_run,
+    )  # fmt: skip
 
 
 def gpu(tensor: Tensor) -> tuple[tuple[int, int], int]:

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flash_dllm import cache
+from flash_dllm import cache, packing
 from flash_dllm.packing import block_table, pack
 from flash_dllm.query import Query, Role, visible_slots
 from kernels import schedule as tables
@@ -149,6 +149,27 @@ def test_an_h200_splits_the_keys_of_one_sequence_and_not_of_many():
     # 32 rows, two programs a multiprocessor: 8 parts fill 256 of 264 places (.970), 7 parts 224
     # (.848, more than 85 % of that), 6 parts 192 (.727)
     assert attention_plan(**h200, rows=32, has_views=True, programs=32, keys=1552)[1] == 7
+    # keys in runs: what was measured (`run_splits`); wide tiles by the rule above
+    assert attention_plan(
+        **h200, rows=32, has_views=True, programs=32, keys=1552, is_run=True
+    ) == (Tile(64, 4, 3), 4)
+    assert attention_plan(
+        **h200, rows=128, has_views=False, programs=64, keys=1536, is_run=True
+    ) == (Tile(64, 8, 3), 2)
+
+
+def test_few_rows_stand_in_narrow_blocks_where_keys_are_copied_as_runs(monkeypatch):
+    def block_size(rows, table, **options):
+        packed = pack([(0, draft(rows, 400))], table, torch.device("cpu"), **options)
+        return packed.schedule.block_size
+
+    together = torch.arange(512)[None]
+    apart = together.view(32, 16).flip(0).reshape(1, -1)
+    assert [block_size(144, table) for table in (together, apart)] == [144, 144]
+    # as on a GPU with a copy engine
+    monkeypatch.setattr(packing.PassBuffer, "copies_runs", True)
+    assert [block_size(144, table) for table in (together, apart)] == [64, 144]
+    assert [block_size(rows, together) for rows in (16, 40, 288, 289)] == [16, 64, 64, 128]
 
 
 def test_a_sequence_takes_pages_that_stand_side_by_side_if_there_are_any():
