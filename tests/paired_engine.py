@@ -32,18 +32,23 @@ class PairedEngine:
 class PairedSession:
     def __init__(self, engine, truth, other):
         self._engine, self._both = engine, (truth, other)
+        # the truth's handle → the other one's: a session that goes on in an old cache counts on
+        self._handles = {}
 
     def groups_of(self, sequences):
         return 1
 
     def admit(self, length, seed):
-        handle, again = (session.admit(length, seed) for session in self._both)
-        assert again == handle
+        handle, theirs = (session.admit(length, seed) for session in self._both)
+        self._handles[handle] = theirs
         return handle
 
     def ask(self, queries):
         # one after the other: neither may read what the other has not written
-        waiting = [session.ask(queries) for session in self._both]
+        theirs = [(self._handles[handle], query) for handle, query in queries]
+        waiting = [
+            session.ask(asked) for session, asked in zip(self._both, (queries, theirs), strict=True)
+        ]
 
         def answers():
             expected, found = (wait() for wait in waiting)
@@ -56,12 +61,12 @@ class PairedSession:
         return answers
 
     def promote(self, handle, moves):
-        for session in self._both:
-            session.promote(handle, moves)
+        self._both[0].promote(handle, moves)
+        self._both[1].promote(self._handles[handle], moves)
 
     def release(self, handle):
-        for session in self._both:
-            session.release(handle)
+        self._both[0].release(handle)
+        self._both[1].release(self._handles.pop(handle))
 
     def close(self):
         for session in self._both:

