@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from flash_dllm.evaluation.workers import Processes
+from tests.processes import is_there, waited_for
 from tests.random_model import ROOT
 
 PARENT = """
@@ -33,22 +34,6 @@ def say_and_wait(folder: str, seconds: float) -> int:
     (Path(folder) / str(os.getpid())).touch()
     time.sleep(seconds)
     return os.getpid()
-
-
-def waited_for(fact, seconds: float = 60.0) -> bool:
-    end = time.monotonic() + seconds
-    while not fact() and time.monotonic() < end:
-        time.sleep(0.05)
-    return fact()
-
-
-def is_there(pid: int) -> bool:
-    """Whether a process runs; one that has ended but was not waited for does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
