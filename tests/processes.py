@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,3 +23,10 @@ def is_there(pid: int) -> bool:
     except OSError:
         return False
     return state != "Z"
+
+
+def say_and_wait(folder: str, seconds: float) -> int:
+    """A worker's process number, written down before the wait."""
+    (Path(folder) / str(os.getpid())).touch()
+    time.sleep(seconds)
+    return os.getpid()

@@ -7,18 +7,16 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from pathlib import Path
 
 import pytest
 
 from flash_dllm.evaluation.workers import Processes
-from tests.processes import is_there, waited_for
+from tests.processes import is_there, say_and_wait, waited_for
 from tests.random_model import ROOT
 
 PARENT = """
 from flash_dllm.evaluation.workers import Processes
-from tests.test_evaluation_workers import say_and_wait
+from tests.processes import say_and_wait
 
 if __name__ == "__main__":
     pool = Processes(say_and_wait, 2)
@@ -27,13 +25,6 @@ if __name__ == "__main__":
     while True:
         list(pool.finished(1.0))
 """
-
-
-def say_and_wait(folder: str, seconds: float) -> int:
-    """A worker's process number, written down before the wait."""
-    (Path(folder) / str(os.getpid())).touch()
-    time.sleep(seconds)
-    return os.getpid()
 
 
 def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
