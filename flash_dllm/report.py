@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flash_dllm.cli import OneLineParser, add_machine_options, complain
-from flash_dllm.evaluation.full_disk import in_words
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.records import FILE, Records, load_records
 from flash_dllm.evaluation.report.section import BATCHES, SEEDS, Scope
 from flash_dllm.evaluation.tasks import ASSETS, OWN_TASKS
+from flash_dllm.full_disk import in_words
 
 
 def parser() -> OneLineParser:
