@@ -168,6 +168,15 @@ def test_stopped_in_its_rounds_a_part_goes_on_with_them():
     assert times.rounds == []
 
 
+def test_what_was_stopped_before_its_first_round_begins_without_a_warning(caplog):
+    nothing = PartTimes({**PLACE, "machine": "m2"}, 4)
+    assert begun(nothing, [A, B], 4, PLACE, "table1") == PartTimes(PLACE, 4)
+    assert not caplog.text
+    # a decoder that failed is remembered
+    nothing.problems = dict.fromkeys((A, B), "out of memory")
+    assert begun(nothing, [A, B], 4, nothing.place, "table1") is nothing
+
+
 def test_rounds_stop_where_other_parts_wait_for_their_first():
     machine = Machine(lambda _, machine: 1.0 + len(machine.order) % 5)
     times, is_complete = timed(machine, [A, B], most=timing.ROUNDS)
