@@ -145,6 +145,13 @@ def test_an_answer_puts_nothing_of_its_own_in_the_place_of_a_module_that_the_tes
     assert box.run("def copy(x): return x + 1", ["assert copy(1) == 2"]).is_passed
 
 
+@pytest.mark.parametrize("box", BOTH)
+def test_an_answer_ends_no_loop_of_the_tests(box):
+    tests = ["for got, wanted in zip(map(f, [1, 2]), [2, 3]):\n    assert got == wanted"]
+    assert box.run(RIGHT, tests).reason == "passed"
+    assert box.run("def f(x): raise StopIteration", tests).reason.startswith("RuntimeError")
+
+
 @needs_fence
 def test_a_fenced_answer_writes_nothing_and_deletes_nothing(tmp_path):
     victim = tmp_path / "victim"
