@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +27,47 @@ if __name__ == "__main__":
     while True:
         list(pool.finished(1.0))
 """
+
+
+STREAM = """
+import time
+from training.stream import ShardStream, StreamConfig
+
+if __name__ == "__main__":
+    with ShardStream(StreamConfig("assets/tiny/tokenizer.json", None), 1, 4096) as stream:
+        time.sleep(600)
+"""
+
+
+def children(pid: int) -> list[int]:
+    """Processes that another one started and that make its shards or trials."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == pid and b"spawn_main" in command:
+            found.append(int(folder.name))
+    return found
+
+
+def test_no_maker_of_training_data_outlives_a_training_that_is_killed(tmp_path):
+    program = tmp_path / "parent.py"
+    program.write_text(STREAM)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, str(program)], cwd=ROOT, env=environment)
+    try:
+        assert waited_for(lambda: bool(children(parent.pid)))
+        (maker,) = children(parent.pid)
+        # by then it makes shards, and nobody takes them
+        time.sleep(4.0)
+        assert is_there(maker)
+    finally:
+        parent.kill()
+        parent.wait()
+    assert waited_for(lambda: not is_there(maker), 20)
 
 
 def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):
