@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
@@ -13,10 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+from flash_dllm.full_disk import FULL
 from flash_dllm.trace import DecodeTrace, TraceError
 from flash_dllm.trace_json import load, run_id, save, to_json
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class RunError(Exception):
@@ -113,6 +111,7 @@ class Store:
 def unsaved(error: Exception) -> str:
     """Why a file was not written, and what to do, in one sentence.
 
+    >>> import errno
     >>> unsaved(OSError(errno.ENOSPC, "No space left", "/secret/path"))
     "The file can't be saved: no space left; free some room on the server, then try again."
     """

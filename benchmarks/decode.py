@@ -13,7 +13,6 @@ import datetime
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -26,6 +25,7 @@ import torch  # noqa: E402
 from flash_dllm.caches import CachePolicy, FlashCache, NoCache  # noqa: E402
 from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode  # noqa: E402
+from flash_dllm.evaluation.place import commit  # noqa: E402
 from flash_dllm.models import load_model  # noqa: E402
 from flash_dllm.settings import from_preset  # noqa: E402
 from flash_dllm.strategies import (  # noqa: E402
@@ -45,12 +45,9 @@ PROMPT = (
 
 def circumstances(engine) -> dict[str, str]:
     """What a number is worth nothing without."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit,
+        "commit": commit(),
         "model": f"{engine.info.name} {engine.info.fingerprint}",
         "impl": engine.info.impl,
         "device": engine.info.device,

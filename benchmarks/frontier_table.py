@@ -15,6 +15,8 @@ from flash_dllm.evaluation.measurement import Decoded, by_domain, ratio, summari
 from flash_dllm.evaluation.statistics import paired_difference
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "experiments.md"
+# the setting of the second round that is looked at beside all others
+PATIENT = "patient c₀ .5, lead 4, every 4, flash 4"
 LAST = ("right", "settings", "device", "dtype", "impl", "batch", "commit")
 
 
@@ -75,7 +77,7 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     # a table that was begun before a column was thought of goes on with it
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, restval="")
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -131,10 +133,50 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def beside(rows: Sequence[dict[str, Any]], name: str) -> str:
+    """The row of that name against every other one on the same items, as Markdown, by rising work.
+
+    Raises ValueError if there is no such row.
+    """
+    found = {row["setting"]: row for row in rows}
+    if name not in found:
+        raise ValueError(f"no row is named {name!r}")
+    right = [mark == "1" for mark in found[name]["right"]]
+    lines = [
+        f"| setting | right of {len(right)} | it against this | tokens/pass | row-layers/token |",
+        "|---|---|---|---|---|",
+    ]
+    for row in sorted(rows, key=lambda row: float(row["row_layers_per_token"])):
+        other = [mark == "1" for mark in row["right"]]
+        if len(other) != len(right):
+            continue
+        against = ""
+        if row["setting"] != name:
+            d = paired_difference(right, other)
+            against = (
+                f"{100 * d.difference:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f}), "
+                f"p {d.p:.2f}"
+            )
+        cells = [
+            row["setting"], str(sum(other)), against, f"{float(row['tokens_per_pass']):.2f}",
+            f"{float(row['row_layers_per_token']):.0f}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def write_document(rows: Sequence[dict[str, Any]], path: Path = DOCUMENT) -> None:
-    """Put the table between the marks of docs/experiments.md."""
-    before, start, rest = path.read_text(encoding="utf-8").partition("<!-- measured -->\n")
-    _, end, after = rest.partition("<!-- /measured -->\n")
-    if not (start and end and rows):
-        raise ValueError(f"{path} has no marks for the table, or there are no rows to write")
-    path.write_text(f"{before}{start}{table(rows)}\n{end}{after}", encoding="utf-8")
+    """Put the tables between the marks of docs/experiments.md."""
+    if not rows:
+        raise ValueError("there are no rows to write")
+    text = path.read_text(encoding="utf-8")
+    text = _between(text, "measured", table(rows), path)
+    path.write_text(_between(text, "patient", beside(rows, PATIENT), path), encoding="utf-8")
+
+
+def _between(text: str, mark: str, content: str, path: Path) -> str:
+    before, start, rest = text.partition(f"<!-- {mark} -->\n")
+    _, end, after = rest.partition(f"<!-- /{mark} -->\n")
+    if not (start and end):
+        raise ValueError(f"{path} has no marks <!-- {mark} --> for a table")
+    return f"{before}{start}{content}\n{end}{after}"

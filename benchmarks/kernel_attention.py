@@ -12,7 +12,6 @@ import argparse
 import csv
 import datetime
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ import torch.nn.functional as F  # noqa: E402
 import triton  # noqa: E402
 
 from flash_dllm.cache import FlatKVCache  # noqa: E402
+from flash_dllm.evaluation.place import commit  # noqa: E402
 from flash_dllm.packing import pack  # noqa: E402
 from flash_dllm.query import Query  # noqa: E402
 from kernels.attention_mass import add_attention_mass  # noqa: E402
@@ -268,11 +268,8 @@ def main() -> None:
     if not torch.cuda.is_available():
         sys.exit("this benchmark needs a CUDA device")
     torch.manual_seed(0)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     facts = {
-        "date": datetime.date.today().isoformat(), "commit": commit, "dtype": "bfloat16",
+        "date": datetime.date.today().isoformat(), "commit": commit(), "dtype": "bfloat16",
         "device": torch.cuda.get_device_name(), "torch": torch.__version__,
         "triton": triton.__version__, "repeats": options.repeats,
         "timing": "events around one CUDA graph of all layers",

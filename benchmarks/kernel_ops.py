@@ -15,7 +15,6 @@ import argparse
 import csv
 import datetime
 import statistics
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ import torch.nn.functional as F  # noqa: E402
 import triton  # noqa: E402
 from torch import Tensor  # noqa: E402
 
+from flash_dllm.evaluation.place import commit  # noqa: E402
 from kernels import (  # noqa: E402
     confidence,
     fused_qkv,
@@ -371,12 +371,9 @@ def confidence_cases() -> Iterator[Case]:
 
 def circumstances() -> dict[str, str]:
     """What a number is worth nothing without."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit,
+        "commit": commit(),
         "device": torch.cuda.get_device_name(),
         "dtype": str(DTYPE).removeprefix("torch."),
         "torch": torch.__version__,

@@ -33,6 +33,8 @@ PERFORMANCE = ROOT / "docs" / "performance.md"
 
 def embedded_table(lab: Source, scope: Scope) -> Section:
     """The embedded model on Flash-Cache at the smallest and the largest batch size."""
+    # other parts time some of these decoders too, in other rounds
+    lab = lab.part("table6")
     task, length = scope.tasks[0], LENGTHS[-1]
     rows = []
     runs = []
@@ -46,7 +48,8 @@ def embedded_table(lab: Source, scope: Scope) -> Section:
             ])  # fmt: skip
     text = f"Task {task}, length {length}, Flash-Cache; what is not named is the model's preset."
     head = ("batch", "strategy", "accuracy %", "tokens/step", "tokens/pass", "tokens/s")
-    return Section("The embedded model", text, head, rows, note=without_speed(runs))
+    notes = [note for note in (without_speed(runs), lab.speeds_note) if note]
+    return Section("The embedded model", text, head, rows, note=" ".join(notes))
 
 
 def as_markdown(section: Section, facts: str) -> str:

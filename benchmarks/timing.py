@@ -10,7 +10,6 @@ import csv
 import datetime
 import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parents[1]
+from flash_dllm.evaluation.place import commit
 
 
 @dataclass(frozen=True)
@@ -99,13 +98,10 @@ def versions(device: torch.device) -> dict[str, str]:
         triton_version = triton.__version__
     except ImportError:
         triton_version = "none"
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     is_gpu = device.type == "cuda"
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit or "unknown",
+        "commit": commit() or "unknown",
         "device": torch.cuda.get_device_name(device) if is_gpu else platform.machine(),
         "torch": torch.__version__,
         "triton": triton_version,

@@ -398,6 +398,9 @@ def write_picture(trace: DecodeTrace, path: str) -> None:
 def complain(error: BaseException) -> None:
     """One sentence on standard error."""
     message = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, ModuleNotFoundError) and message.startswith("No module named"):
+        package = (error.name or "").partition(".")[0]
+        message = f"the package {package} is not installed; run pip install -r requirements.txt"
     for option, knob in KNOBS.items():
         # errors of the library name its fields; here the reader knows the options
         message = re.sub(rf"\b{knob}\b(?= must)", f"--{option.replace('_', '-')}", message)

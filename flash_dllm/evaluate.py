@@ -16,11 +16,11 @@ from flash_dllm.cli import (
     complain,
     given_of,
 )
-from flash_dllm.evaluation.full_disk import in_words
 from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.sandbox import WORKERS
 from flash_dllm.evaluation.tasks import ASSETS, TASKS, load_task
+from flash_dllm.full_disk import in_words
 from flash_dllm.models import QUANTIZATIONS, load_model, load_preset, locate
 
 

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from flash_dllm.cli import OneLineParser, add_machine_options, complain
-from flash_dllm.evaluation.full_disk import in_words
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.records import FILE, Records, load_records
 from flash_dllm.evaluation.report.section import BATCHES, SEEDS, Scope
 from flash_dllm.evaluation.tasks import ASSETS, OWN_TASKS
+from flash_dllm.full_disk import in_words
 
 
 def parser() -> OneLineParser:
@@ -92,7 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Plotly is needed from here on
         from flash_dllm.evaluation.report.page import write_report
 
-        made = sections(records, records.scope, records.parts)
+        # measuring adds to what is there; showing alone may show less
+        asked = options.parts if options.render_only else records.parts
+        parts = [part for part in records.parts if part in asked]
+        if not parts:
+            raise ValueError(
+                f"{path} holds {', '.join(records.parts) or 'no part'}, and none of --parts"
+            )
+        made = sections(records, records.scope, parts)
         for page in write_report(options.output, TITLE, facts_in_words(records), made):
             print(page)
     except (ValueError, OSError, RuntimeError, ImportError) as error:

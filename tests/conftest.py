@@ -13,6 +13,11 @@ import pytest
 
 from tests.random_model import llada_config, random_tensors, write_checkpoint
 
+# their asserts say what they compared, as those of the tests do
+pytest.register_assert_rewrite(
+    "tests.any_settings", "tests.broken_traces", "tests.recorded_run", "tests.two_impls"
+)
+
 
 @pytest.fixture(scope="session")
 def small_folder(tmp_path_factory):
@@ -36,6 +41,30 @@ def engine(small_folder):
     from flash_dllm.models import load_model
 
     return load_model(small_folder, device="cpu", dtype="float64")
+
+
+@pytest.fixture
+def run(small_config, small_tensors):
+    """An empty text for a straight-line version of a decoder."""
+    from tests.recorded_run import Run
+
+    return Run(small_config, small_tensors)
+
+
+@pytest.fixture
+def rows_read(engine, monkeypatch):
+    """The positions of every pass of the decoder's own session."""
+    from flash_dllm.engine import ModelSession
+
+    read = []
+    ask = ModelSession.ask
+
+    def spy(session, queries):
+        read.extend(sorted(query.positions) for _, query in queries)
+        return ask(session, queries)
+
+    monkeypatch.setattr(ModelSession, "ask", spy)
+    return read
 
 
 @pytest.fixture(scope="module")

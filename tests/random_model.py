@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 
 ROOT = Path(__file__).resolve().parents[1]
 VOCAB, MASK, EOS, EOT = 4096, 5, 0, 4
+PROMPT = [1, 2, 300, 3, 700, 264, 839, 12]
 
 
 def llada_config(**changes) -> dict:

@@ -15,8 +15,8 @@ from flash_dllm.packing import pack
 from flash_dllm.query import DraftAsk, VerifyAsk, visible_slots
 from flash_dllm.shift import shifted
 from flash_dllm.strategies import Greedy
+from tests.any_settings import STRATEGIES, check_run, configs
 from tests.hash_engine import MASK, HashEngine
-from tests.test_rules import STRATEGIES, check_run, configs
 
 
 def canvas_of(prompt: int, gen_length: int, block: int, **config) -> Canvas:

@@ -22,13 +22,11 @@ from flash_dllm.strategies.base import StepState
 from flash_dllm.strategies.chain import judge_chain
 from flash_dllm.trace import StopReason, TraceError, Verdict
 from flash_dllm.trace_json import from_json, to_json
+from tests.any_settings import check_run, configs
 from tests.hash_engine import HashEngine
 from tests.plain_cache import forward_rows
-from tests.random_model import MASK
-from tests.test_peers import LENGTH, PROMPT, START
-from tests.test_rules import check_run, configs
-
-END = START + LENGTH
+from tests.random_model import MASK, PROMPT
+from tests.recorded_run import END, LENGTH, START
 
 
 class Straight:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -387,3 +388,15 @@ def test_a_set_knob_that_nothing_has_is_refused(capsys, small):
     code, _, problem = call(capsys, "x", *small, "--preset", "fast_dllm_dual", "--set", "tau=0.9")
     assert code == 2
     assert "Tau has no effect with strategy confidence and cache dual" in problem
+
+
+def test_a_missing_package_is_named_with_what_installs_it(capsys):
+    with pytest.raises(ModuleNotFoundError) as caught:
+        import_module("no_such_package.part")
+    cli.complain(caught.value)
+    assert capsys.readouterr().err == (
+        "The package no_such_package is not installed; run pip install -r requirements.txt.\n"
+    )
+    # who names another command is left alone
+    cli.complain(ImportError("Ray is not installed; run pip install -r requirements-ray.txt"))
+    assert capsys.readouterr().err.endswith("requirements-ray.txt.\n")

@@ -12,28 +12,11 @@ from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode, decode_batch, decode_steps
 from flash_dllm.models import load_model
-from flash_dllm.strategies import Confidence, FlashVerify, Greedy
-from flash_dllm.trace import PassRecord
-from tests.random_model import EOS, EOT, MASK, VOCAB, plain_logits
+from flash_dllm.strategies import FlashVerify, Greedy
+from tests.random_model import EOS, EOT, MASK, PROMPT, VOCAB, plain_logits
+from tests.small_settings import REFRESHED, STRATEGIES, without_rows
 
-STRATEGIES = [
-    Greedy(),
-    Confidence(epsilon=0.4),
-    FlashVerify(epsilon=0.5, gamma=0.1),
-    FlashVerify(epsilon=0.6, gamma=0.05, acceptance="joint", search_size=3),
-    FlashVerify(epsilon=0.6, gamma=0.1, order="position", correct=True),
-]
-REFRESHED = FlashCache(track_size=4096, verify_rows=16384, refresh=1)
 CONFIG = DecodeConfig(gen_length=20, window_size=8)
-PROMPT = [1, 2, 300, 3, 700, 264, 839, 12]
-
-
-def without_rows(step):
-    """A step without what a cache policy alone decides."""
-    kinds = tuple(PassRecord(p.kind.replace("draft", "full"), 0, p.predicted) for p in step.passes)
-    return replace(
-        step, tracked=(), verify_tracked=(), attention=(), decided_mass=0.0, passes=kinds
-    )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=str)

@@ -40,3 +40,19 @@ def test_named_code_and_linked_files_exist(document):
 def test_reading_names_code():
     text = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
     assert len(re.findall(r"`[\w/]+\.py::[\w.]+`", text)) >= 15
+
+
+def words_after(option, text):
+    """All words that follow an option in a document's commands."""
+    found = re.findall(rf"{option} ((?:[a-z0-9_]+[ \n]?)+)", text.replace("\\\n", " "))
+    return [word for words in found for word in words.split()]
+
+
+def test_parts_and_decoders_in_the_documents_commands_are_known():
+    from flash_dllm.evaluation.report.decoders import decoders
+    from flash_dllm.evaluation.report.parts import PARTS
+
+    text = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
+    parts, names = words_after("--parts", text), words_after("--decoders", text)
+    assert set(parts) == set(PARTS) and set(names) <= {decoder.name for decoder in decoders()}
+    assert len(names) >= 10

@@ -168,6 +168,15 @@ def test_stopped_in_its_rounds_a_part_goes_on_with_them():
     assert times.rounds == []
 
 
+def test_what_was_stopped_before_its_first_round_begins_without_a_warning(caplog):
+    nothing = PartTimes({**PLACE, "machine": "m2"}, 4)
+    assert begun(nothing, [A, B], 4, PLACE, "table1") == PartTimes(PLACE, 4)
+    assert not caplog.text
+    # a decoder that failed is remembered
+    nothing.problems = dict.fromkeys((A, B), "out of memory")
+    assert begun(nothing, [A, B], 4, nothing.place, "table1") is nothing
+
+
 def test_rounds_stop_where_other_parts_wait_for_their_first():
     machine = Machine(lambda _, machine: 1.0 + len(machine.order) % 5)
     times, is_complete = timed(machine, [A, B], most=timing.ROUNDS)
@@ -314,6 +323,30 @@ def test_parts_are_measured_as_they_are_named_and_each_gets_a_speed_first_if_tim
     asked.clear()
     assert report.main(arguments) == 0
     assert asked == [(sixth, 15), (seventh, 15)]
+
+
+def test_another_choice_of_tasks_says_which_parts_it_leaves_out(small_report, tmp_path, caplog):
+    assert report.main([*small_report, "--timed-items", "0"]) == 0
+    at = small_report.index("figure7")
+    other = [*small_report[:at], "table6", *small_report[at + 1 :], "--timed-items", "0"]
+    assert report.main([*other, "--seeds", "2"]) == 0
+    assert "figure7 was measured with another choice of seeds and will not be shown" in caplog.text
+    assert load_records(tmp_path / "measured.json").parts == ["table6"]
+    # named, it needs nothing more here, and is there again
+    caplog.clear()
+    other.insert(other.index("table6"), "figure7")
+    assert report.main([*other, "--seeds", "2"]) == 0 and "another choice" not in caplog.text
+    assert load_records(tmp_path / "measured.json").parts == ["table6", "figure7"]
+
+
+def test_pages_are_made_of_the_parts_that_are_asked_for(small_report, tmp_path, capsys):
+    assert report.main([*small_report, "--timed-items", "0"]) == 0
+    show = ["--output", str(tmp_path), "--render-only"]
+    assert report.main([*show, "--parts", "table6", "figure7"]) == 0
+    text = (tmp_path / "report.md").read_text()
+    assert "## Figure 7: window" in text and "Table 6: batch" not in text
+    assert report.main([*show, "--parts", "table6"]) == 2
+    assert "holds figure7, and none of --parts" in capsys.readouterr().err
 
 
 def test_records_of_another_measuring_are_refused(small_report, tmp_path, capsys):

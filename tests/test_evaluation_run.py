@@ -116,6 +116,14 @@ def test_a_folder_of_another_run_is_refused(engine, tmp_path):
         measure(engine, plan(1, batch_size=3), tmp_path)
 
 
+def test_traces_that_an_earlier_run_did_not_keep_are_not_passed_over(engine, tmp_path):
+    measure(engine, plan(2), tmp_path / "bare")
+    with pytest.raises(ValueError, match="2 of the 2 answers in .* have no trace"):
+        measure(engine, plan(2, traces=True), tmp_path / "bare")
+    measure(engine, plan(2, traces=True), tmp_path / "kept")
+    assert measure(engine, plan(2, traces=True), tmp_path / "kept")["items"] == 2
+
+
 def test_passes_are_timed_once_and_admissions_apart():
     answers: list[list[float]] = [[0.5, 0.5], [0.25, 0.25], [0.125, 2.0]]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -15,6 +17,8 @@ from flash_dllm.evaluation import sandbox
 from flash_dllm.evaluation.item import Item
 from flash_dllm.evaluation.sandbox import Sandbox, SandboxError, fence_problem
 from flash_dllm.evaluation.scoring import score_answers
+from tests.processes import waited_for
+from tests.random_model import ROOT
 
 needs_fence = pytest.mark.skipif(
     fence_problem() is not None, reason=f"{fence_problem()}; {sandbox.INSTALL}"
@@ -131,6 +135,23 @@ def test_an_answer_replaces_no_builtin_but_the_one_that_it_is_asked_for(box):
     assert box.run(program, ["assert sum(2, 3) == 6"], may_replace=("sum",)).is_passed
 
 
+@pytest.mark.parametrize("box", BOTH)
+def test_an_answer_puts_nothing_of_its_own_in_the_place_of_a_module_that_the_tests_use(box):
+    tests = ["assert math.isclose(f(1), 2)"]
+    assert box.run("import math\ndef f(x): return x + 1", tests).reason == "passed"
+    fake = "class math:\n    isclose = staticmethod(lambda *a: True)\ndef f(x): return 0"
+    assert box.run(fake, tests).reason.startswith("NameError")
+    # a function of that name is the answer's own where the tests call it
+    assert box.run("def copy(x): return x + 1", ["assert copy(1) == 2"]).is_passed
+
+
+@pytest.mark.parametrize("box", BOTH)
+def test_an_answer_ends_no_loop_of_the_tests(box):
+    tests = ["for got, wanted in zip(map(f, [1, 2]), [2, 3]):\n    assert got == wanted"]
+    assert box.run(RIGHT, tests).reason == "passed"
+    assert box.run("def f(x): raise StopIteration", tests).reason.startswith("RuntimeError")
+
+
 @needs_fence
 def test_a_fenced_answer_writes_nothing_and_deletes_nothing(tmp_path):
     victim = tmp_path / "victim"
@@ -227,6 +248,25 @@ def test_no_process_is_left_behind(box, monkeypatch):
     thread.join()
     time.sleep(0.2)
     assert processes_with(marker) == []
+
+
+@pytest.mark.parametrize("box", BOTH)
+@pytest.mark.parametrize("program", ["import time\ntime.sleep(600)", RIGHT], ids=["it", "tests"])
+def test_no_process_is_left_behind_by_an_evaluation_that_is_killed(box, program):
+    marker = f"# test {os.getpid()} {time.time_ns()}"
+    run = (
+        "from flash_dllm.evaluation import sandbox\nsource = sandbox._source\n"
+        f"sandbox._source = lambda name: {marker!r} + chr(10) + source(name)\n"
+        f"box = sandbox.Sandbox(is_fenced={box.is_fenced}, wall_seconds=3)\n"
+        f"box.run({program!r}, ['while f(1) == 2: pass'])\n"
+    )
+    evaluation = subprocess.Popen([sys.executable, "-c", run], cwd=ROOT)
+    try:
+        assert waited_for(lambda: len(processes_with(marker)) >= 2)
+    finally:
+        evaluation.kill()
+        evaluation.wait()
+    assert waited_for(lambda: processes_with(marker) == [], 20)
 
 
 def processes_with(marker: str) -> list[str]:

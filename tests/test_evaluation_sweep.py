@@ -84,6 +84,21 @@ def test_a_study_that_is_being_run_is_refused(tmp_path):
         studied(tmp_path)
 
 
+def test_another_process_with_a_dead_coordinators_number_is_not_taken_for_it(tmp_path):
+    from flash_dllm.evaluation import study as module
+
+    study = module.open_study(read_sweep(write(tmp_path, GRID + f"data: {tmp_path / 'calls'}\n")))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        me = {"host": os.uname().nodename, "pid": other.pid, "time": time.time()}
+        started = module._started(other.pid)
+        study.set_user_attr("coordinator", {**me, "started": started})
+        with pytest.raises(ValueError, match=f"being run by process {other.pid} on"):
+            studied(tmp_path)
+        study.set_user_attr("coordinator", {**me, "started": started - 1})
+        assert states(studied(tmp_path)) == {"COMPLETE": 4, "PRUNED": 2}
+        other.communicate(b"\n")
+
+
 def test_a_worker_that_dies_takes_no_trial_with_it(tmp_path):
     workers = Processes(fake_that_kills_its_process_once, 2)
     study = studied(tmp_path, workers=workers)

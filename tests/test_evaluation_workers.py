@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from flash_dllm.evaluation.workers import Processes
+from tests.processes import is_there, say_and_wait, waited_for
 from tests.random_model import ROOT
 
 PARENT = """
 from flash_dllm.evaluation.workers import Processes
-from tests.test_evaluation_workers import say_and_wait
+from tests.processes import say_and_wait
 
 if __name__ == "__main__":
     pool = Processes(say_and_wait, 2)
@@ -28,27 +29,45 @@ if __name__ == "__main__":
 """
 
 
-def say_and_wait(folder: str, seconds: float) -> int:
-    """A worker's process number, written down before the wait."""
-    (Path(folder) / str(os.getpid())).touch()
-    time.sleep(seconds)
-    return os.getpid()
+STREAM = """
+import time
+from training.stream import ShardStream, StreamConfig
+
+if __name__ == "__main__":
+    with ShardStream(StreamConfig("assets/tiny/tokenizer.json", None), 1, 4096) as stream:
+        time.sleep(600)
+"""
 
 
-def waited_for(fact, seconds: float = 60.0) -> bool:
-    end = time.monotonic() + seconds
-    while not fact() and time.monotonic() < end:
-        time.sleep(0.05)
-    return fact()
+def children(pid: int) -> list[int]:
+    """Processes that another one started and that make its shards or trials."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            command = (folder / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == pid and b"spawn_main" in command:
+            found.append(int(folder.name))
+    return found
 
 
-def is_there(pid: int) -> bool:
-    """Whether a process runs; one that has ended but was not waited for does not."""
+def test_no_maker_of_training_data_outlives_a_training_that_is_killed(tmp_path):
+    program = tmp_path / "parent.py"
+    program.write_text(STREAM)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    parent = subprocess.Popen([sys.executable, str(program)], cwd=ROOT, env=environment)
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
+        assert waited_for(lambda: bool(children(parent.pid)))
+        (maker,) = children(parent.pid)
+        # by then it makes shards, and nobody takes them
+        time.sleep(4.0)
+        assert is_there(maker)
+    finally:
+        parent.kill()
+        parent.wait()
+    assert waited_for(lambda: not is_there(maker), 20)
 
 
 def test_no_worker_outlives_a_parent_that_is_killed(tmp_path):

@@ -9,7 +9,7 @@ from flash_dllm.caches import DualCache, FlashCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.models import load_model
 from flash_dllm.strategies import FreeDave, Llada, Wino
-from tests.test_impl_equality import (
+from tests.two_impls import (
     QUESTIONS,
     check,
     confidences,

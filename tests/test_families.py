@@ -18,7 +18,7 @@ from flash_dllm.packing import pack
 from flash_dllm.trace_json import from_json, to_json
 from tests.official_layouts import LAYOUTS, oracle_logits, write_layout
 from tests.random_model import MASK
-from tests.test_decoder import REFRESHED, STRATEGIES, without_rows
+from tests.small_settings import REFRESHED, STRATEGIES, without_rows
 
 PROMPT = [1, 2, 300, 3, 700, 264, 839, 12, 97]
 CONFIG = DecodeConfig(gen_length=16, window_size=8)

@@ -2,13 +2,13 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from benchmarks import frontier, frontier_table
 from flash_dllm.decoder import decode
-from flash_dllm.evaluation.statistics import paired_difference
 from flash_dllm.models import load_model
 from flash_dllm.peers import PEERS
 from flash_dllm.settings import from_preset
@@ -16,6 +16,7 @@ from flash_dllm.settings import from_preset
 ROOT = Path(__file__).parents[1]
 TASKS = ROOT / "assets" / "tasks"
 MEASURED = ROOT / "benchmarks" / "results" / "frontier.csv"
+PATIENT = MEASURED.with_name("patient.csv")
 SETTINGS = {
     "ours": PEERS["flash_confidence"].settings,
     "wider": {"preset": "flash_confidence", "set": {"window_size": 48}},
@@ -119,7 +120,9 @@ def test_settings_that_start_from_nothing_known_are_refused(tmp_path):
     assert names == ["greedy", "preset", *PEERS]
 
 
-def test_the_table_pairs_with_the_preset_and_sorts_by_work(tmp_path):
+def test_the_tables_pair_with_the_preset_and_with_one_setting_and_sort_by_work(
+    tmp_path, monkeypatch
+):
     """Two of four against three of four right: −25 points, one item apart, so p = 1."""
     shared = {"accuracy": "0.75", "low": "0.3", "high": "0.95", "word": "0.75",
               "tokens_per_step": "6", "tokens_per_pass": "3"}  # fmt: skip
@@ -130,13 +133,23 @@ def test_the_table_pairs_with_the_preset_and_sorts_by_work(tmp_path):
          "row_layers_per_token": "72", "right": "1100", "settings": "{}"},
     ]  # fmt: skip
     path = tmp_path / "experiments.md"
-    path.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n", encoding="utf-8")
+    marks = "<!-- measured -->\nold\n<!-- /measured -->\nbetween\n"
+    marks += "<!-- patient -->\n<!-- /patient -->\n"
+    path.write_text(f"before\n{marks}after\n", encoding="utf-8")
+    monkeypatch.setattr(frontier_table, "PATIENT", "ours")
     frontier_table.write_document(rows, path)
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert (lines[0], lines[-1], len(lines)) == ("before", "after", 8)
+    assert (lines[0], lines[7], lines[-1], len(lines)) == ("before", "between", "after", 15)
     assert lines[4].startswith("| ours | 0.500 (0.300–0.950) | 0.750 |  |  |  | -25.0 points (")
     assert "), p 1.00 | 6.00 | 3.00 | 9.0 | 72 |" in lines[4]
     assert lines[5].startswith("| preset | 0.750 ") and " |  | 6.00 | 3.00 | 17.0 |" in lines[5]
+    assert lines[11] == "| ours | 2 |  | 3.00 | 72 |"
+    assert lines[12].startswith("| preset | 3 | -25.0 points (") and "p 1.00 |" in lines[12]
+    with pytest.raises(ValueError, match="no row is named 'nobody'"):
+        frontier_table.beside(rows, "nobody")
+    path.write_text("no marks", encoding="utf-8")
+    with pytest.raises(ValueError, match="no marks <!-- measured -->"):
+        frontier_table.write_document(rows, path)
     with pytest.raises(ValueError, match="no rows to write"):
         frontier_table.write_document([], path)
 
@@ -148,29 +161,45 @@ def test_the_shipped_cheap_preset_is_the_setting_that_was_measured() -> None:
     assert measured["confidence ε 0.9, window 32, flash 8"] == json.loads(json.dumps(shipped))
 
 
-def test_what_the_document_says_of_patient_follows_from_its_row_and_the_others():
-    (row,) = frontier_table.read_rows(MEASURED.with_name("patient.csv"))
-    others = {other["setting"]: other for other in frontier_table.read_rows(MEASURED)}
-    case = next(
-        case for case in frontier.cases(ROOT / "benchmarks" / "frontier.json", only=True)
-        if case.name == row["setting"]
-    )  # fmt: skip
-    shipped = case.settings({}).described()
-    assert json.loads(row["settings"]) == json.loads(json.dumps(shipped))
-    right = [mark == "1" for mark in row["right"]]
-    text = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
-    assert f"| patient | {sum(right)} | " in text
-    assert f"| {float(row['row_layers_per_token']):.0f} |\n| `flash_confidence`" in text
-    each = len(right) // 4
-    for name, shown in {
-        "preset": "the preset", "fast_dllm_dual": "Fast-dLLM, dual cache", "greedy": "greedy",
-        "confidence ε 0.9, window 32, flash 8": "`flash_confidence`",
-    }.items():  # fmt: skip
-        marks = others[name]["right"]
-        parts = [marks[256 * task : 256 * task + each] for task in range(4)]
-        d = paired_difference(right, [mark == "1" for mark in "".join(parts)])
-        counts = " | ".join(str(part.count("1")) for part in parts)
-        points = f"{100 * d.difference:+.1f}".replace("-", "−")
-        assert f"| {shown} | {''.join(parts).count('1')} | {counts} | {points}" in text
-        low, high = (f"{100 * end:+.1f}".replace("-", "−") for end in (d.low, d.high))
-        assert f"({low} to {high}), p {d.p:.2f} |" in text
+def test_the_document_is_what_is_written_from_the_rows(tmp_path):
+    copy = tmp_path / "experiments.md"
+    copy.write_text(frontier_table.DOCUMENT.read_text(encoding="utf-8"), encoding="utf-8")
+    rows = [*frontier_table.read_rows(MEASURED), *frontier_table.read_rows(PATIENT)]
+    frontier_table.write_document(rows, copy)
+    assert copy.read_bytes() == frontier_table.DOCUMENT.read_bytes()
+    assert {len(row["right"]) for row in rows} == {1024}
+
+
+def test_what_the_verdict_says_of_patient_follows_from_the_rows():
+    """Its right answers minus the other's, of 1,024, in points."""
+    right = {
+        row["setting"]: row["right"].count("1")
+        for path in (MEASURED, PATIENT)
+        for row in frontier_table.read_rows(path)
+    }
+    mine = right.pop(frontier_table.PATIENT)
+    text = " ".join(frontier_table.DOCUMENT.read_text(encoding="utf-8").split())
+    flash, dual = right["confidence ε 0.9, window 32, flash 8"], right["fast_dllm_dual"]
+    assert flash == dual and f"it is {(flash - mine) / 10.24:.1f} points behind both" in text
+    assert f"{(right['preset'] - mine) / 10.24:.1f} behind the preset" in text
+    assert f"and {(right['greedy'] - mine) / 10.24:.1f} behind greedy" in text
+
+
+def test_the_documents_commands_make_its_rows():
+    """Each command of the document names settings that are there, and those of its rows."""
+    text = frontier_table.DOCUMENT.read_text(encoding="utf-8")
+    commands = [line for line in text.splitlines() if line.startswith("python -m benchmarks.")]
+    options = [frontier.parser().parse_args(shlex.split(line)[3:]) for line in commands]
+    run, written, patient = options
+    assert written.document == [path.relative_to(ROOT) for path in (MEASURED, PATIENT)]
+    own = load_model(None, device="cpu", dtype="float32").preset
+    for options, path in ((run, MEASURED), (patient, PATIENT)):
+        rows = {row["setting"]: row for row in frontier_table.read_rows(path)}
+        assert set(options.names) == set(rows)
+        found = {
+            case.name: case
+            for case in frontier.cases(ROOT / options.settings, options.only_settings)
+        }
+        for name, row in rows.items():
+            described = found[name].settings(own).described()
+            assert json.loads(row["settings"]) == json.loads(json.dumps(described)), name

@@ -14,10 +14,8 @@ from flash_dllm.settings import Settings
 from flash_dllm.strategies import Greedy, Llada
 from flash_dllm.trace_json import from_json, to_json
 from tests.hash_engine import HashEngine
-from tests.random_model import MASK, plain_logits
-from tests.test_peers import LENGTH, PROMPT, START, blocks_of
-
-END = START + LENGTH
+from tests.random_model import MASK, PROMPT, plain_logits
+from tests.recorded_run import END, LENGTH, START, blocks_of
 
 
 def guided_logits(config, tensors, tokens, scale):

@@ -26,18 +26,16 @@ from flash_dllm.trace import GuideScore, StopReason, TraceError, Verdict
 from flash_dllm.trace_json import from_json, to_json
 from tests.guided_models import few_words, guide_logits, guide_tensors, write_guide
 from tests.hash_engine import HashEngine
-from tests.random_model import MASK, ROOT, VOCAB, plain_logits, write_checkpoint
-from tests.test_peer_caches import Run, check, rows_read, run  # noqa: F401
-from tests.test_peers import LENGTH, PROMPT, START, blocks_of
+from tests.random_model import MASK, PROMPT, ROOT, VOCAB, plain_logits, write_checkpoint
+from tests.recorded_run import END, LENGTH, START, blocks_of, check
 
-END = START + LENGTH
 WHOLE = DecodeConfig(gen_length=LENGTH, window_size=LENGTH, early_stop=False)
 
 
 # FreeCache
 
 
-def free_by_position(run, block, epsilon):  # noqa: F811
+def free_by_position(run, block, epsilon):
     """x[first:] in every pass, where all before `first` was read as clean prefix before; those
     entries are kept for good."""
     kept, first = None, 0
@@ -51,7 +49,7 @@ def free_by_position(run, block, epsilon):  # noqa: F811
         run.commit_by_threshold(answers, run.masks(start, start + block), epsilon)
 
 
-def free_by_block(run, block, epsilon):  # noqa: F811
+def free_by_block(run, block, epsilon):
     """x[block_start:] in every pass; in a block's last step everything up to its end is stored."""
     kept, first = None, 0
     for start in range(START, END, block):
@@ -71,7 +69,7 @@ def free_by_block(run, block, epsilon):  # noqa: F811
     ("unit", "published"), [("position", free_by_position), ("block", free_by_block)]
 )
 def test_free_cache_equals_its_description(
-    engine, run, rows_read, unit, published, block, epsilon  # noqa: F811
+    engine, run, rows_read, unit, published, block, epsilon
 ):
     published(run, block, epsilon)
     trace = decode(engine, PROMPT, Confidence(epsilon), FreeCache(unit), blocks_of(block))

@@ -23,10 +23,9 @@ from flash_dllm.strategies import Adaptive, Confidence, FlashVerify, Greedy, Lla
 from flash_dllm.trace_json import TraceError, from_json, to_json
 from tests.official_layouts import write_layout
 from tests.plain_layers import Elastic, FourFeatures, Layers
-from tests.random_model import MASK
-from tests.test_peers import LENGTH, PROMPT, START, blocks_of
+from tests.random_model import MASK, PROMPT
+from tests.recorded_run import END, LENGTH, START, blocks_of
 
-END = START + LENGTH
 ANSWER = range(START, END)
 
 

@@ -14,8 +14,8 @@ from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket
 from flash_dllm.query import Query, Role
 from flash_dllm.strategies import FlashVerify
-from tests.random_model import MASK
-from tests.test_decoder import PROMPT, STRATEGIES
+from tests.random_model import MASK, PROMPT
+from tests.small_settings import STRATEGIES
 
 CONFIG = DecodeConfig(gen_length=20, window_size=8)
 PROMPTS = [PROMPT, [1, 9, 8, 7], list(range(20, 51)), [77], PROMPT[::-1]]

@@ -15,10 +15,10 @@ from flash_dllm.strategies import Confidence, Patient
 from flash_dllm.strategies.patient import LastRead
 from flash_dllm.trace import TraceError
 from flash_dllm.trace_json import from_json, to_json
+from tests.any_settings import check_run, configs
 from tests.hash_engine import HashEngine
-from tests.test_peer_caches import EVERYTHING, Run, check, rows_read  # noqa: F401
-from tests.test_peers import LENGTH, PROMPT
-from tests.test_rules import check_run, configs
+from tests.random_model import PROMPT
+from tests.recorded_run import EVERYTHING, LENGTH, Run, check
 
 
 def patient(run, epsilon, floor, lead, patience, window, keeps_entries):
@@ -49,7 +49,7 @@ SETTINGS = [(0.9, 0.5, 4, 4, 24), (0.3, 0.1, 1, 6, 24), (0.3, 0.2, 2, 3, 9), (0.
 @pytest.mark.parametrize("cache", [NoCache(), FlashCache(track_size=0)], ids=["none", "flash"])
 @pytest.mark.parametrize(("epsilon", "floor", "lead", "patience", "window"), SETTINGS)
 def test_patient_equals_its_description(
-    engine, small_config, small_tensors, rows_read, cache, epsilon, floor, lead, patience, window  # noqa: F811
+    engine, small_config, small_tensors, rows_read, cache, epsilon, floor, lead, patience, window
 ):  # fmt: skip
     run = Run(small_config, small_tensors)
     patient(run, epsilon, floor, lead, patience, window, cache.keeps_entries)

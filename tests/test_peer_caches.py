@@ -3,7 +3,6 @@
 What a pass reads is recorded on both sides: same tokens, same steps, same rows in every pass.
 """
 
-import math
 from dataclasses import replace
 from random import Random
 
@@ -24,74 +23,11 @@ from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode, decode_batch
 from flash_dllm.strategies import Confidence, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace_json import TraceError, from_json, to_json
+from tests.any_settings import check_run, configs
 from tests.hash_engine import HashEngine
 from tests.plain_cache import forward_rows
-from tests.random_model import MASK, plain_logits
-from tests.test_peers import LENGTH, PROMPT, START, blocks_of
-from tests.test_rules import check_run, configs
-
-END = START + LENGTH
-EVERYTHING = range(END)
-
-
-class Run:
-    """A text, what each pass read, and what each step decided."""
-
-    def __init__(self, config, tensors):
-        self.config, self.tensors = config, tensors
-        self.tokens = PROMPT + [MASK] * LENGTH
-        self.read, self.steps = [], []
-
-    def forward(self, positions, past=None):
-        """Token and probability by position, and the entries of the rows."""
-        positions = sorted(positions)
-        logits, fresh = forward_rows(self.config, self.tensors, self.tokens, positions, past)
-        logits[:, MASK] = -math.inf
-        sure, tokens = logits.softmax(-1).max(-1)
-        self.read.append(positions)
-        pairs = zip(positions, tokens.tolist(), sure.tolist(), strict=True)
-        return {p: (token, c) for p, token, c in pairs}, fresh
-
-    def masks(self, first=START, last=END):
-        return [i for i in range(first, last) if self.tokens[i] == MASK]
-
-    def commit_by_threshold(self, answers, masks, epsilon):
-        ranked = sorted(masks, key=lambda p: -answers[p][1])
-        chosen = [p for n, p in enumerate(ranked) if n == 0 or answers[p][1] >= epsilon]
-        self.commit([(p, answers[p][0]) for p in chosen])
-
-    def commit(self, pairs):
-        for position, token in pairs:
-            self.tokens[position] = token
-        self.steps.append(pairs)
-
-
-@pytest.fixture
-def run(small_config, small_tensors):
-    return Run(small_config, small_tensors)
-
-
-@pytest.fixture
-def rows_read(engine, monkeypatch):
-    """The positions of every pass of the decoder's own session."""
-    from flash_dllm.engine import ModelSession
-
-    read = []
-    ask = ModelSession.ask
-
-    def spy(session, queries):
-        read.extend(sorted(query.positions) for _, query in queries)
-        return ask(session, queries)
-
-    monkeypatch.setattr(ModelSession, "ask", spy)
-    return read
-
-
-def check(trace, run, rows_read):
-    assert [list(step.accepted) for step in trace.steps] == run.steps
-    assert rows_read == run.read
-    assert [p.rows for s in trace.steps for p in s.passes] == [len(rows) for rows in run.read]
-    assert from_json(to_json(trace)) == trace
+from tests.random_model import MASK, PROMPT, plain_logits
+from tests.recorded_run import END, EVERYTHING, LENGTH, START, blocks_of, check
 
 
 def test_partial_forward_of_all_rows_is_the_plain_one(small_config, small_tensors):

@@ -13,25 +13,14 @@ import pytest
 import torch
 
 from flash_dllm.caches import FlashCache, NoCache
-from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
 from flash_dllm.peers import PEERS, table
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import Confidence, Factor, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace import Verdict
 from flash_dllm.trace_json import from_json, to_json
-from tests.random_model import MASK, plain_logits
-
-PROMPT = [1, 2, 300, 3, 700, 264, 839, 12]
-LENGTH = 24
-START = len(PROMPT)
-
-
-def blocks_of(size):
-    """Settings of a semi-autoregressive run that asks for its whole block."""
-    return DecodeConfig(
-        gen_length=LENGTH, block_length=size, window_size=size, early_stop=False
-    )
+from tests.random_model import MASK, PROMPT, plain_logits
+from tests.recorded_run import LENGTH, START, blocks_of
 
 
 class Plain:

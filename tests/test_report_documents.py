@@ -64,6 +64,20 @@ def test_both_documents_and_the_table_are_written(places):
     assert "| 32 | flash_verify | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 (3200–3200) |" in speeds
 
 
+def test_the_embedded_models_speeds_are_those_of_its_own_rounds(places):
+    """At batch 32 confidence decoding is timed for Table 1, too, here four times as fast."""
+    path = places / "m.json"
+    found = load_records(records(path, ["table1", "table6"]))
+    first = found.times["table1"]
+    first.rounds = [[seconds / 4 for seconds in one] for one in first.rounds]
+    assert set(first.cells) & set(found.times["table6"].cells)
+    found.save(path)
+    assert report_documents.main([str(path)]) == 0
+    speeds = (places / "PERFORMANCE").read_text()
+    assert "| 32 | confidence | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 (3200–3200) |" in speeds
+    assert "Speeds: 7 rounds over the 9 decoders, 8 items;" in speeds
+
+
 def test_a_missing_speed_is_a_dash_and_a_line_under_the_table(places):
     path = places / "m.json"
     found = load_records(records(path, ["table6"]))

@@ -16,10 +16,10 @@ from flash_dllm.query import Query, Role, VerifyAsk, visible_slots
 from flash_dllm.scripted import Script, ScriptedEngine
 from flash_dllm.shift import shifted
 from flash_dllm.strategies import FlashVerify
+from tests.any_settings import CACHES, STRATEGIES, VERIFIES, check_answers, check_run, configs
 from tests.hash_engine import HashEngine
 from tests.official_layouts import write_layout
 from tests.random_model import EOS, EOT, MASK
-from tests.test_rules import CACHES, STRATEGIES, VERIFIES, check_answers, check_run, configs
 
 # six positions: ^ and A are given, four blanks follow; every state that a run can see
 SIX = Script(

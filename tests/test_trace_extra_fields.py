@@ -11,9 +11,9 @@ from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
 from flash_dllm.strategies import FreeDave
 from flash_dllm.trace_json import to_json
+from tests.broken_traces import WRONG_TYPES, leaves, outcome
 from tests.hash_engine import HashEngine
 from tests.revoked_run import revoked_run
-from tests.test_trace_fuzz import WRONG_TYPES, leaves, outcome
 
 
 @cache

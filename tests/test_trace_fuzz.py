@@ -6,7 +6,6 @@ was changed somewhere harmless (a time, a name) is the only kind that passes.
 
 import json
 import random
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -18,10 +17,9 @@ from flash_dllm.decoder import decode
 from flash_dllm.scripted import toy_engine
 from flash_dllm.strategies import FlashVerify
 from flash_dllm.trace import DecodeTrace, StopReason, Verdict
-from flash_dllm.trace_json import TraceError, from_json, to_json
+from flash_dllm.trace_json import to_json
+from tests.broken_traces import WRONG_TYPES, Path, leaves, outcome
 from tests.hash_engine import HashEngine
-
-Path = tuple[str | int, ...]
 
 
 @cache
@@ -36,28 +34,6 @@ def source() -> DecodeTrace:
 @cache
 def source_text() -> str:
     return to_json(source())
-
-
-def outcome(text: str | bytes) -> str | None:
-    """The sentence of the refusal, or None for a file that loads and is written the same again."""
-    try:
-        trace = from_json(text)
-    except TraceError as error:
-        sentence = str(error)
-        assert sentence and len(sentence) <= 300 and sentence.splitlines() == [sentence]
-        sentence.encode()
-        return sentence
-    assert from_json(to_json(trace)) == trace
-    return None
-
-
-def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Every place of a JSON tree with its value, containers included."""
-    yield path, value
-    pairs = value.items() if isinstance(value, dict) else ()
-    pairs = enumerate(value) if isinstance(value, list) else pairs
-    for key, item in pairs:
-        yield from leaves(item, (*path, key))
 
 
 def place(path: Path) -> str:
@@ -98,9 +74,6 @@ def names(path: Path, sentence: str) -> bool:
     if path[0] in ("strategy", "cache", "config") and len(path) > 1:
         return sentence.startswith(f"{path[0]}") and str(path[1]) in sentence
     return place(path) in sentence
-
-
-WRONG_TYPES = (None, True, "text", 1.5, [[]], {"key": {}})
 
 
 def test_the_source_is_sound_and_holds_every_kind_of_field():

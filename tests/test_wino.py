@@ -22,10 +22,8 @@ from flash_dllm.rejudge import rejudge
 from flash_dllm.strategies import STRATEGIES, Confidence, Wino
 from flash_dllm.trace_json import TraceError, from_json, to_json
 from tests.hash_engine import EOS, HashEngine
-from tests.random_model import MASK, plain_logits
-from tests.test_peers import LENGTH, PROMPT, START, blocks_of
-
-END = START + LENGTH
+from tests.random_model import MASK, PROMPT, plain_logits
+from tests.recorded_run import END, LENGTH, START, blocks_of
 
 
 class Published:

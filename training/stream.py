@@ -25,6 +25,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from flash_dllm.evaluation.workers import end_with_parent
 from training.generators.item import is_held_out
 
 log = logging.getLogger(__name__)
@@ -341,6 +342,7 @@ def work(
     config: StreamConfig, first: int, stride: int, shards: Any, stop: Any
 ) -> None:  # pragma: no cover - runs in a child process
     """Body of a worker: shards first, first + stride, … until told to stop."""
+    end_with_parent()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     maker = ShardMaker(config)
     index = first

@@ -26,6 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flash_dllm.evaluation.workers import end_with_parent
 from training.stream import PROCEDURAL, ChatTokenizer, ShardStream, StreamConfig, pack
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ class Checks:
         from training.held_out import held_out_items
 
         self.per_domain, self.tokenizer, self.is_guide = per_domain, tokenizer, is_guide
-        self.pool = ProcessPoolExecutor(4, mp_context=multiprocessing.get_context("spawn"))
+        context = multiprocessing.get_context("spawn")
+        self.pool = ProcessPoolExecutor(4, context, end_with_parent)
         self.items: dict[str, Future[Any]] = {
             domain: self.pool.submit(held_out_items, domain, per_domain) for domain in PROCEDURAL
         }

@@ -90,8 +90,8 @@ def measure(
     engine    a loaded model (`models.load_model`): it must encode text besides decoding
     on_start  called with (items already in the folder, items in all)
     on_item   called after each answer
-    Raises    ValueError if nothing fits or the folder holds another run, SandboxError if code
-              answers can't be run, else as `decode_steps`.
+    Raises    ValueError if nothing fits, the folder holds another run or lacks traces that are
+              asked for, SandboxError if code answers can't be run, else as `decode_steps`.
     """
     if any(item.domain in CODE_DOMAINS for item in plan.items):
         # before an hour of decoding, not after it
@@ -108,6 +108,8 @@ def measure(
     described = describe(engine, plan, items, left_out)
     journal = Journal(folder / "answers.jsonl", described)
     try:
+        if plan.traces:
+            _check_traces(journal, folder)
         on_start(len(journal.records), len(items))
         _decode(engine, plan, items, prompts, journal, folder, on_item)
     finally:
@@ -201,7 +203,7 @@ def _decode(
             number = missing[nth]
             trace = _trace(engine, plan, items[number], prompts[number], steps)
             if plan.traces:
-                save(trace, folder / "traces" / f"{number:05d}.json")
+                save(trace, _trace_file(folder, number))
             record = {
                 "number": number,
                 "part": part,
@@ -216,6 +218,21 @@ def _decode(
                 record["place"] = here
             journal.add(record)
             on_item()
+
+
+def _trace_file(folder: Path, number: int) -> Path:
+    return folder / "traces" / f"{number:05d}.json"
+
+
+def _check_traces(journal: Journal, folder: Path) -> None:
+    """Raises ValueError if answers were decoded without keeping their traces."""
+    numbers = [record["number"] for record in journal.records]
+    without = sum(not _trace_file(folder, number).is_file() for number in numbers)
+    if without:
+        raise ValueError(
+            f"{without} of the {len(numbers)} answers in {folder} have no trace, because they were "
+            "decoded without traces; choose another folder, or leave --traces out"
+        )
 
 
 def _trace(

@@ -92,6 +92,8 @@ class Sandbox:
                 "limits": [CPU_SECONDS, MEMORY_BYTES, FILE_BYTES],
                 "needs_filter": self.is_fenced,
             },
+            # by itself, in case nobody is left to end it
+            "seconds": self.wall_seconds + 1,
             "tests": "\n".join(tests),
             "may_replace": list(may_replace),
         }

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flash_dllm.evaluation.sweep_file import SweepFile
@@ -189,12 +190,26 @@ def _become_coordinator(study: Study) -> None:
 
 def _is_alive(other: dict[str, Any]) -> bool:
     if other["host"] == socket.gethostname():
-        return other["pid"] != os.getpid() and os.path.exists(f"/proc/{other['pid']}")
+        pid = other["pid"]
+        # numbers are given out again, in a container from 1 on
+        is_same = other.get("started") in (None, _started(pid))
+        return pid != os.getpid() and os.path.exists(f"/proc/{pid}") and is_same
     return time.time() - other["time"] < FRESH_SECONDS
 
 
+def _started(pid: int) -> int | None:
+    """When a process began, in the system's ticks since it was started; None where nobody says."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    # the program's name in brackets may hold anything; 20 fields follow
+    return int(line.rpartition(")")[2].split()[19])
+
+
 def _beat(study: Study) -> None:
-    me = {"host": socket.gethostname(), "pid": os.getpid(), "time": time.time()}
+    pid = os.getpid()
+    me = {"host": socket.gethostname(), "pid": pid, "started": _started(pid), "time": time.time()}
     study.set_user_attr(COORDINATOR, me)
 
 

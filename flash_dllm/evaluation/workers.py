@@ -178,21 +178,26 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def _begin() -> None:
-    """One thread of torch, and an end with the process that sends the work.
+def end_with_parent() -> None:
+    """In a process of another one: end when that one ends, however it ends.
 
     A pool's processes hold both ends of the pipe that they wait at: if their parent is killed,
     none of them would ever hear of it.
     """
-    one_thread()
     parent = multiprocessing.parent_process()
-    assert parent is not None, "begins in a process of the pool"
+    if parent is None:
+        return
 
     def end() -> None:
         parent.join()
         os._exit(1)
 
     threading.Thread(target=end, daemon=True).start()
+
+
+def _begin() -> None:
+    end_with_parent()
+    one_thread()
 
 
 def _in_one_thread(work: Work, *arguments: Any) -> Any:

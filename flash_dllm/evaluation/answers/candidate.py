@@ -83,6 +83,13 @@ def refuse_syscalls():
     return libc.prctl(set_seccomp, filter_mode, header, 0, 0) == 0
 
 
+def end_with_parent():
+    """Be killed when the judge ends, however it ends (Linux)."""
+    set_death_signal, kill = 1, 9
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(set_death_signal, kill, 0, 0, 0)
+
+
 def serve(lines_in, lines_out, namespace):
     """Answer calls until the judge hangs up."""
     objects = []
@@ -144,7 +151,10 @@ def main():
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
+    end_with_parent()
     request = read_line(lines_in)
+    if request is None:
+        return
     limit(*request["limits"])
     if not refuse_syscalls() and request["needs_filter"]:
         write_line(lines_out, {"refused": True})

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,13 @@ def _gone_on_with(path: Path, facts: dict[str, Any], scope: Scope, parts: list[s
     records.cells, records.times, records.seen = known.cells, known.times, known.seen
     if known.scope == scope:
         records.parts = [name for name in PARTS if name in {*parts, *known.parts}]
+    elif left := [name for name in known.parts if name not in parts]:
+        now = asdict(scope)
+        other = [key for key, value in asdict(known.scope).items() if value != now[key]]
+        log.warning(
+            "%s: %s was measured with another choice of %s and will not be shown beside this; name "
+            "it in --parts to measure what it lacks", path, ", ".join(left), ", ".join(other),
+        )  # fmt: skip
     return records
 
 

@@ -58,7 +58,7 @@ def begun(
     Times of another place stand if they are complete, as their own; rounds of two places are
     never put together.
     """
-    if known is None:
+    if known is None or not (known.rounds or known.problems):
         return PartTimes(here, items)
     if not known.covers(cells, items):
         log.warning("%s: its speeds are of other decoders or items and are measured again", part)
