@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.control_values import flat
 from app.controls import MAX_GEN_LENGTH, controls
 from app.models import OWN, Models
 from app.presets import TOY, TOY_SETTINGS
-from app.runs import flat
 from app.store import RunError
 from flash_dllm.peers import PEERS
 from flash_dllm.settings import from_preset

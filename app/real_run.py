@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from app.compare import first_difference
-from app.runs import RAW, Job, Runs, values_of
+from app.control_values import values_of
+from app.jobs import RAW, Job
+from app.runs import Runs
 from app.sentences import counted, summary
 from flash_dllm.rejudge import Certainty, rejudge
 from flash_dllm.trace import DecodeTrace

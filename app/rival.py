@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from app.control_values import values_of
+from app.jobs import RAW, Job
 from app.presets import TOY
-from app.runs import RAW, Job, Runs, values_of
+from app.runs import Runs
 from app.store import RunError
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace import DecodeTrace

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls, settings
+from app.control_values import flat
+from app.controls import MAX_PROMPT_CHARACTERS, controls, settings
+from app.jobs import Job, Update
 from app.models import Models
+from app.paces import Paces
 from app.presets import EMBEDDED, TOY
-from app.sentences import counted, end_sentence, queued_sentence, status_sentence
+from app.sentences import end_sentence, queued_sentence, status_sentence
 from app.store import RunError, Store
 from app.turns import Place, Turns
-from flash_dllm.caches.base import CachePolicy
-from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_steps, finish_trace, start_trace
 from flash_dllm.engine_protocol import Engine
 from flash_dllm.fit import check_prompt
 from flash_dllm.settings import from_preset
-from flash_dllm.strategies.base import DecodingStrategy
-from flash_dllm.trace import DecodeTrace, StepTrace
+from flash_dllm.trace import DecodeTrace
 
 log = logging.getLogger(__name__)
 UPDATE_SECONDS, SLOW_UPDATE_SECONDS = 0.1, 0.3  # the second one while others wait
@@ -37,62 +35,6 @@ UPDATE_SECONDS, SLOW_UPDATE_SECONDS = 0.1, 0.3  # the second one while others wa
 WAIT_SECONDS, WAIT_SECONDS_EACH = 1.0, 0.5
 FORGET_SECONDS = 600.0
 MOST_ENDED = 256
-RAW = "raw text"  # a trace's prompt_format
-
-
-@dataclass(frozen=True)
-class Job:
-    """A run that was asked for; `stop` ends it after the step that is going on.
-
-    visitor  who asked for it; "" is a visitor of its own
-    left   set when its page shows something else
-    ended  set when its last update was taken
-    steps  what was decoded so far
-    kept   the name of its trace, when it has ended with steps
-    born   when it was asked for, by the clock of `time.monotonic`
-    raw    the prompt is plain text, without the model's chat template
-    """
-
-    prompt: str
-    model: str
-    strategy: DecodingStrategy
-    cache: CachePolicy
-    config: DecodeConfig
-    visitor: str = ""
-    stop: threading.Event = field(default_factory=threading.Event)
-    left: threading.Event = field(default_factory=threading.Event)
-    ended: threading.Event = field(default_factory=threading.Event)
-    steps: list[StepTrace] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    born: float = field(default_factory=time.monotonic)
-    raw: bool = False
-
-    @property
-    def prompt_format(self) -> str:
-        """What the trace says of it; "" leaves it to the model's template."""
-        return RAW if self.raw else ""
-
-
-@dataclass(frozen=True)
-class Update:
-    """News of a run.
-
-    status  the status line
-    header  with the first update of a run that has begun: the trace without steps
-    steps   since the last update
-    trace   with the last update: everything that was decoded
-    name    with the trace, if it has steps: what it is kept under
-    error   with the last update of a run that failed
-    text_of with the header: id → text of any token
-    """
-
-    status: str
-    header: DecodeTrace | None = None
-    steps: tuple[StepTrace, ...] = ()
-    trace: DecodeTrace | None = None
-    name: str = ""
-    error: str = ""
-    text_of: Callable[[int], str] | None = None
 
 
 class Runs:
@@ -118,8 +60,7 @@ class Runs:
         self._engines = self.models.engines
         self._jobs: dict[str, Job] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()  # numbers → names of kept traces
-        # (model, strategy, cache) → passes per position of the answer, seconds per pass if known
-        self._paces: dict[tuple[str, str, str], tuple[float, float | None]] = {}
+        self.paces = Paces()
 
     def choose_model(self, **choice: Any) -> None:
         """Another folder, implementation, device, dtype or `graphs` for the next load."""
@@ -196,31 +137,6 @@ class Runs:
         """The name of the trace that a run left, if it ends in so many seconds and has steps."""
         self.ends(number, within)
         return self._ended.get(number)
-
-    def learn(self, model: str, trace: DecodeTrace, seconds: float | None = None) -> None:
-        """Remember what a finished run cost; seconds only if it ran on this machine."""
-        if trace.status == "finished" and trace.passes:
-            kind = model, trace.strategy["name"], trace.cache["name"]
-            pace = None if seconds is None else seconds / trace.passes
-            self._paces[kind] = trace.passes / trace.gen_length, pace
-
-    def guess(self, model: str, trace: DecodeTrace) -> None:
-        """Learn from a recorded run, unless a run of its kind was timed here."""
-        kind = model, trace.strategy["name"], trace.cache["name"]
-        if self._paces.get(kind, (0, None))[1] is None:
-            self.learn(model, trace)
-
-    def estimate(self, model: str, strategy: str, cache: str, gen_length: float | None) -> str:
-        """What a run would cost, judged by the latest one of its kind."""
-        kind = model, strategy, cache
-        if kind not in self._paces or not gen_length or not 1 <= gen_length <= MAX_GEN_LENGTH:
-            return "The first run of this kind shows what it costs."
-        rate, pace = self._paces[kind]
-        passes = max(1, round(rate * gen_length))
-        about = f"Run takes about {counted(passes, 'pass')}"
-        if pace is None:
-            return f"{about}; the first one shows how long."
-        return f"{about}, {passes * pace:.1f} s on this machine."
 
     def ends(self, number: str, within: float) -> bool:
         """Whether a run ends in so many seconds, or has ended."""
@@ -359,7 +275,7 @@ class Runs:
             job.kept.extend([name] if name else [])
         seconds = time.monotonic() - begin
         line = end_sentence(trace, seconds)
-        self.learn(job.model, trace, seconds)
+        self.paces.learn(job.model, trace, seconds)
         yield Update(line, steps=tuple(steps[sent:]), trace=trace, name=name, error=failure)
 
 
@@ -386,21 +302,3 @@ def in_words(error: Exception) -> str:
     for name in controls():
         text = text.replace(name, name.replace("_", " "))
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def flat(preset: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's preset as control values; nested strategy, cache and config are laid flat."""
-    values: dict[str, Any] = {}
-    for key, value in preset.items():
-        if isinstance(value, Mapping):
-            values |= {name: v for name, v in value.items() if name != "name"}
-            if "name" in value:
-                values[key] = value["name"]
-        else:
-            values[key] = value
-    return values
-
-
-def values_of(trace: DecodeTrace) -> dict[str, Any]:
-    """The control values that a trace was made with."""
-    return flat({"strategy": trace.strategy, "cache": trace.cache, "config": trace.config})

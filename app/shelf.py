@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from app import presets
 from app.opening import recorded
+from app.run_lines import settings_line
 from app.runs import Runs
 from app.store import RunError
 from app.token_text import visible
-from app.views import settings_line
 from flash_dllm.trace import DecodeTrace
 
 BUNDLED = "bundled:"

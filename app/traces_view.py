@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app import board, compare
+from app.run_lines import model_line, settings_line
 from app.sentences import counted
 from app.token_text import visible
-from app.views import model_line, settings_line
 from flash_dllm.trace import DecodeTrace
 
 API = """from gradio_client import Client

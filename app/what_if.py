@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app import sentences
+from app.step_view import judged
 from app.theme import COMMITTED, MASKED
-from app.views import Lines, dump, judged
+from app.view_tables import Lines, dump
 from app.words import LANGUAGES
 from flash_dllm.rejudge import rejudge
 from flash_dllm.trace import DecodeTrace

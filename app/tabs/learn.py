@@ -13,7 +13,8 @@ from app.player import board_view, later_player
 from app.runs import Runs
 from app.store import RunError
 from app.tabs.shared import EACH, QUIET, share, told
-from app.views import dump, view
+from app.view_tables import dump
+from app.views import view
 from app.what_if import what_if
 
 # the page's one choice of language: the players listen (assets/player.js)

@@ -9,9 +9,10 @@ from typing import Any
 
 import gradio as gr
 
+from app.control_values import flat
 from app.controls import controls
 from app.player import board_view, packed, text_line
-from app.runs import Runs, flat
+from app.runs import Runs
 from app.store import RunError
 from app.sweep_choice import View
 from app.sweep_view import sweep_board

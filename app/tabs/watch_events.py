@@ -10,12 +10,13 @@ from typing import Any
 import gradio as gr
 
 from app import decoder_presets, presets, shelf, views
+from app.control_values import values_of
 from app.controls import controls, raw_of, value_of
 from app.link import Link, changed
 from app.models import OWN
 from app.opening import recorded
 from app.player import packed
-from app.runs import Runs, values_of
+from app.runs import Runs
 from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.shared import share, stopping, told, visitor
@@ -42,7 +43,7 @@ class WatchEvents:
                 shown = [*[gr.skip()] * 3, packed(status), gr.skip()]
                 return [*shown, *self.filled(preset, values), (None, status)]
             trace = self.runs.store.trace(name)
-            self.runs.guess(preset.model, trace)
+            self.runs.paces.guess(preset.model, trace)
             status = f"{preset.note} {RECORDED}".strip()
             preset = replace(preset, prompt=trace.prompt)
             filled = self.filled(preset, values_of(trace))
@@ -201,7 +202,7 @@ class WatchEvents:
         return stopping(self.runs, number)
 
     def estimate(self, *asked: Any) -> str:
-        return packed(self.runs.estimate(*asked))
+        return packed(self.runs.paces.estimate(*asked))
 
     def what_if(self, name: str, epsilon: float, gamma: float) -> tuple[str, str]:
         with told():
