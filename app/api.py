@@ -141,8 +141,8 @@ class Api:
         self,
         search: dict,
         fixed: dict | None = None,
-        tasks: list | None = None,
-        prompts: list | None = None,
+        tasks: list[str] | None = None,
+        prompts: list[str] | None = None,
         limit: int = 8,
         sampler: str = "grid",
         trials: int | None = None,
@@ -254,7 +254,8 @@ def measured(trace: DecodeTrace) -> dict:
 def _read(text: str) -> DecodeTrace:
     if len(text) > MAX_TRACE_CHARACTERS:
         raise RunError(
-            f"The trace has {len(text)} characters; at most {MAX_TRACE_CHARACTERS} are allowed."
+            f"The trace has {len(text)} characters; at most {MAX_TRACE_CHARACTERS} are allowed, so "
+            "send a shorter run."
         )
     try:
         return from_json(text)

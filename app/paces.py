@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.controls import MAX_GEN_LENGTH
-from app.sentences import counted
+from app.said import Said, counted, said
 from flash_dllm.trace import DecodeTrace
 
 
@@ -27,14 +27,14 @@ class Paces:
         if self._paces.get(kind, (0, None))[1] is None:
             self.learn(model, trace)
 
-    def estimate(self, model: str, strategy: str, cache: str, gen_length: float | None) -> str:
+    def estimate(self, model: str, strategy: str, cache: str, gen_length: float | None) -> Said:
         """What a run would cost, judged by the latest one of its kind."""
         kind = model, strategy, cache
         if kind not in self._paces or not gen_length or not 1 <= gen_length <= MAX_GEN_LENGTH:
-            return "The first run of this kind shows what it costs."
+            return said("cost_unknown")
         rate, pace = self._paces[kind]
-        passes = max(1, round(rate * gen_length))
-        about = f"Run takes about {counted(passes, 'pass')}"
+        count = max(1, round(rate * gen_length))
+        passes = counted(count, "pass")
         if pace is None:
-            return f"{about}; the first one shows how long."
-        return f"{about}, {passes * pace:.1f} s on this machine."
+            return said("cost_passes", passes=passes)
+        return said("cost", passes=passes, seconds=f"{count * pace:.1f}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app import sentences
+from app.said import counted
 from flash_dllm.trace import DecodeTrace
 
 
@@ -37,6 +37,6 @@ def model_line(trace: DecodeTrace) -> str:
     The header of a run that has just begun has no passes yet.
     """
     model = trace.model
-    ways = [f"{sentences.counted(count, 'pass')} {route}" for route, count in trace.routes.items()]
+    ways = [f"{counted(count, 'pass')} {route}" for route, count in trace.routes.items()]
     parts = (model.name, model.impl, model.device, model.dtype, "; ".join(ways))
     return " · ".join(part for part in parts if part)

@@ -19,6 +19,7 @@ from app.jobs import Job, Update
 from app.models import Models
 from app.paces import Paces
 from app.presets import EMBEDDED, TOY
+from app.said import Said, either, said
 from app.sentences import end_sentence, queued_sentence, status_sentence
 from app.store import RunError, Store
 from app.turns import Place, Turns
@@ -89,12 +90,9 @@ class Runs:
     ) -> Job:
         """Check everything that can be checked without the model. Raises RunError."""
         if not prompt or not prompt.strip():
-            raise RunError("The prompt is empty; type a question or choose an example.")
+            raise RunError(said("prompt_empty"))
         if len(prompt) > MAX_PROMPT_CHARACTERS:
-            raise RunError(
-                f"The prompt has {len(prompt)} characters; at most {MAX_PROMPT_CHARACTERS} are "
-                "allowed, so shorten it."
-            )
+            raise RunError(said("prompt_long", count=len(prompt), most=MAX_PROMPT_CHARACTERS))
         self.models.check(model)
         strategy, cache = str(values.get("strategy")), str(values.get("cache"))
         try:
@@ -102,15 +100,15 @@ class Runs:
         except ValueError as error:
             raise RunError(in_words(error)) from error
         if model == TOY and (prompt.split() != ["^"] or made[2].gen_length != 4):
-            raise RunError(
-                "The toy example answers from a table: its prompt is ^ and its gen length is 4."
-            )
+            raise RunError(said("toy_prompt"))
         engine = self._engines.get(model)
         if engine is not None and engine.info.attention not in made[1].fits:
-            raise RunError(
-                f"Cache {cache} does not fit {engine.info.name}, whose attention is "
-                f"{engine.info.attention}; choose {' or '.join(self.models.caches(model))}."
-            )
+            fitting = either(self.models.caches(model))
+            attention = engine.info.attention
+            raise RunError(said(
+                "cache_misfit", cache=cache, model=engine.info.name, attention=attention,
+                choices=fitting,
+            ))  # fmt: skip
         return Job(prompt, model, *made, visitor=visitor, raw=bool(values.get("raw")))
 
     def enqueue(self, job: Job) -> str:
@@ -165,7 +163,7 @@ class Runs:
         RunError."""
         job = self._jobs.get(number)
         if job is None:
-            raise RunError("This run is no longer known; press Run again.")
+            raise RunError(said("run_unknown"))
         try:
             place = self.turns.join(job.visitor, job.stop)
             try:
@@ -186,11 +184,11 @@ class Runs:
     def _in_turn(self, job: Job, place: Place) -> Iterator[Update]:
         yield from self._wait(place)
         if not place.has_begun:
-            yield Update("stopped before it began")
+            yield Update(said("stopped_before"))
             return
         yield from self._run(job, place)
 
-    def _wait(self, place: Place, before: str = "") -> Iterator[Update]:
+    def _wait(self, place: Place, before: Said | None = None) -> Iterator[Update]:
         """Updates with the place in the line, until its turn comes or it is stopped."""
         begin, next_word = time.monotonic(), 0.0
         while not self.turns.wait(place, next_word - time.monotonic()) and not place.stop.is_set():
@@ -198,7 +196,7 @@ class Runs:
             if now < next_word:
                 continue  # the line moved, and this run is still not the next one
             line = queued_sentence(self.turns.ahead(place), now - begin)
-            yield Update(f"{before}{line}")
+            yield Update(line if before is None else said("and_then", first=before, then=line))
             next_word = now + max(WAIT_SECONDS, WAIT_SECONDS_EACH * len(self.turns))
 
     def so_far(self, number: str) -> DecodeTrace | None:
@@ -234,7 +232,7 @@ class Runs:
         header = start_trace(
             engine, prompt_ids, job.strategy, job.cache, job.config, job.prompt, job.prompt_format
         )
-        yield Update("started", header=header, text_of=engine.token_text)
+        yield Update(said("started"), header=header, text_of=engine.token_text)
         steps = job.steps
         sent, passes, masks, failure = 0, 0, job.config.gen_length, ""
         pace = UPDATE_SECONDS
@@ -256,18 +254,18 @@ class Runs:
                         yield Update(line, steps=tuple(steps[sent:]))
                         sent = len(steps)
                     if masks and place is not None and self.turns.is_over(place):
-                        pause = f"step {len(steps)}, others have their turn"
+                        pause = said("others_turn", step=len(steps))
                         yield Update(pause, steps=tuple(steps[sent:]))
                         sent = len(steps)
                         self.turns.pass_on(place)
-                        yield from self._wait(place, f"{pause}; ")
+                        yield from self._wait(place, pause)
                         begin += time.monotonic() - now  # waiting is no part of the run
                         if job.stop.is_set():
                             break
         except (ValueError, KeyError, RuntimeError, MemoryError) as error:
             log.exception("the run failed in step %d", len(steps) + 1)
             reason = str(error) or type(error).__name__
-            failure = f"The run ended in step {len(steps) + 1}: {reason}"
+            failure = said("run_failed", step=len(steps) + 1, reason=reason)
         finally:
             decoding.close()  # type: ignore[attr-defined]  # a generator in fact
             trace = finish_trace(engine, header, steps)

@@ -14,7 +14,8 @@ import pytest
 
 from app.opening import opening
 from app.runs import Runs
-from app.store import RunError, Store
+from app.store import MOST_PASSING, RunError, Store
+from app.sweeps import Sweeps
 from app.tabs.traces import MAKERS
 from app.tabs.watch_events import WatchEvents
 from flash_dllm.trace_json import load, save, to_json
@@ -61,7 +62,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_is_shown_all_the_same():
         "The file can't be saved: file too large; free some room on the server, then try again."
     )
     assert told["found"] == dict.fromkeys(["html", "png", "gif", "zip", "json"], sentence)
-    assert told["status"] == f"finished: 4 tokens. {sentence}"
+    assert told["status"][0] == f"finished: 4 tokens. {sentence}"
     assert told["file"] is None and told["view"] == 4
     assert told["left"] == [], "half a file was left"
 
@@ -174,3 +175,19 @@ def test_files_go_with_their_run():
     assert not file.exists() and not picture.exists()
     with pytest.raises(RunError, match="no longer kept"):
         store.file_of(name)
+
+
+def test_files_of_studies_are_kept_for_a_while_and_go_with_the_page():
+    store = Runs().store
+    paths = [store.passing("study.csv") for _ in range(MOST_PASSING + 3)]
+    assert len(set(paths)) == len(paths) and all(path.name == "study.csv" for path in paths)
+    there = [path.parent.is_dir() for path in paths]
+    assert there == [False] * 3 + [True] * MOST_PASSING
+    assert paths[-1].is_relative_to(store.folder)
+
+
+@pytest.mark.parametrize("kind", ["csv", "yaml"])
+def test_a_study_that_can_not_be_written_is_one_sentence(tmp_path, kind):
+    sweeps = Sweeps(Runs())
+    with pytest.raises(RunError, match="^The file can't be saved: no such file or directory; "):
+        sweeps.write(sweeps.bundled()[0], tmp_path / "gone" / f"study.{kind}")

@@ -51,6 +51,7 @@ RULES = {
     "kernels": {"kernels", "torch", "triton"},
     "app/ui.py": {"app", "gradio"},
     "app/tabs": {"app", "flash_dllm", "gradio"},
+    "app/arguments.py": {"app", "pydantic"},
     "app/serve.py": {"app", "gradio", "starlette"},
     "app/player.py": {"app", "gradio"},
     "app/figures": {"app", "flash_dllm", "plotly", "pandas"},

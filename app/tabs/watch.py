@@ -58,8 +58,9 @@ class Watch:
         return [*self.shown(run_id), *self.settings(), self.said]
 
     def _side(self, label: str, prompt: str) -> None:
-        labels = [preset.label for preset in presets.presets()]
-        self.example = gr.Dropdown(labels, value=label, label="Example", filterable=False)
+        self.example = gr.Dropdown(
+            presets.offered(), value=str(label), label="Example", filterable=False
+        )
         self.prompt = gr.Textbox(
             prompt, label="Prompt", lines=4, max_lines=8, elem_id="fd-prompt-box"
         )
