@@ -60,8 +60,9 @@ class Api:
             gen_length: positions of the answer, at most 512
             epsilon: ε, from which confidence on a draft is written at once; none: the preset's
             gamma: γ, from which confidence on a checked draft is kept; none: the preset's
-            strategy: greedy, confidence or flash_verify; blank: the preset's
-            cache: none or flash; blank: the preset's
+            strategy: flash_verify, confidence, greedy or another one (a wrong name is answered with
+                all of them); blank: the preset's
+            cache: flash, none or another one, likewise; blank: the preset's
             seed: for sampling at a temperature
             model: "language model", "toy example", or one that was loaded on the page
             settings: any other knob by name, e.g. {"window_size": 16}

@@ -1,5 +1,6 @@
 """Files in and out of the server when something is wrong: a full disk, damage, two visitors."""
 
+import html
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ from app.runs import Runs
 from app.store import MOST_PASSING, RunError, Store
 from app.sweeps import Sweeps
 from app.tabs.traces import MAKERS
-from app.tabs.watch_events import WatchEvents
+from app.tabs.watch_events import STATUS, WatchEvents
 from flash_dllm.trace_json import load, save, to_json
 from tests.app_traces import rich, toy
 
@@ -106,11 +107,25 @@ def test_a_damaged_file_is_one_sentence_and_nothing_is_kept(tmp_path, how):
     assert path.read_bytes() != to_json(toy()).encode()
     runs = Runs()
     with pytest.raises(gr.Error) as error:
-        WatchEvents(runs, []).load(str(path))
+        list(WatchEvents(runs, []).load(str(path)))
     message = error.value.message
     assert message.startswith("This file holds no trace that can be shown: ")
     assert message.endswith(".") and "\n" not in message and len(message) < 300
     assert str(tmp_path) not in message and len(runs.store) == 0
+
+
+def test_reading_a_file_is_told_before_and_after(tmp_path):
+    save(toy(), tmp_path / "run.json")
+    events = WatchEvents(Runs(), ["epsilon", "gamma"])
+    first, last = events.load(str(tmp_path / "run.json"))
+    assert json.loads(first[STATUS])[0] == "reading the file …"
+    assert json.loads(last[STATUS])[0].endswith(": 3 steps.") and len(first) == len(last)
+    assert [part for k, part in enumerate(first) if k != STATUS] == [gr.skip()] * (len(first) - 1)
+    (tmp_path / "run.json").write_text("{")
+    left = []
+    with pytest.raises(gr.Error) as error:
+        left.extend(part[STATUS] for part in events.load(str(tmp_path / "run.json")))
+    assert json.loads(left[-1])[0] == html.unescape(error.value.message)
 
 
 def test_a_damaged_bundled_run_does_not_keep_the_page_from_opening(tmp_path, monkeypatch):

@@ -96,6 +96,6 @@ def test_after_a_file_that_holds_no_trace_another_one_can_be_dropped(page, tmp_p
     for name, words in (("a", "{"), ("b", "[]")):
         (tmp_path / f"{name}.json").write_text(words)
         page.set_input_files("#fd-drop input[type=file]", str(tmp_path / f"{name}.json"))
-        page.wait_for_selector("text=이 파일에는 보일 수 있는 기록이 없습니다")
+        reads(page, "[data-testid=toast-text]", "이 파일에는 보일 수 있는 기록이 없습니다")
         page.locator("[data-testid=toast-close]").first.click()
         page.wait_for_selector("[data-testid=toast-body]", state="detached")

@@ -18,6 +18,7 @@ from app.store import RunError
 from app.tabs.linked import Linked
 from app.tabs.shared import QUIET, told
 from app.tabs.watch import Watch
+from app.tabs.watch_events import STATUS
 from app.traces_view import traces_board
 
 TABS = [
@@ -102,7 +103,7 @@ class Traces:
             self._show, self.chosen, [*watch.filled(run_id), tabs], api_name="traces_show", **QUIET
         )
         self.file.upload(
-            self._load, self.file, [*watch.filled(run_id), tabs, self.file],
+            self._load, self.file, [*watch.filled(run_id), tabs, self.file, self.status],
             api_name="traces_load", **QUIET,
         ).failure(lambda: None, None, self.file, api_visibility="private")  # for another file
         for kind, button in (*self.buttons.items(), ("json", self.json)):
@@ -151,8 +152,10 @@ class Traces:
             name = shelf.resolve(self.runs, value)
             return [*self.watch.events.show(name, said("from_traces")), gr.Tabs(selected="watch")]
 
-    def _load(self, path: str) -> list[Any]:
-        return [*self.watch.events.load(path), gr.Tabs(selected="watch"), None]
+    def _load(self, path: str) -> Iterator[list[Any]]:
+        for update in self.watch.events.load(path):
+            yield [*update, gr.skip(), gr.skip(), update[STATUS]]
+        yield [*[gr.skip()] * len(update), gr.Tabs(selected="watch"), None, packed("")]
 
     def _make(self, kind: str):
         def make(value: str, step: int, run: str, language: str) -> Iterator[tuple[Any, str]]:

@@ -25,6 +25,7 @@ from app.what_if import what_if
 from app.words import LANGUAGES
 
 RECORDED = said("recorded")
+STATUS = 3  # the place of the status line in what `shown` and `show` fill
 
 
 class WatchEvents:
@@ -51,12 +52,24 @@ class WatchEvents:
             filled = self.filled(preset, values_of(trace))
             return [*self.shown(name, status), *filled, (name, status)]
 
-    def load(self, path: str) -> list[Any]:
+    def load(self, path: str) -> Iterator[list[Any]]:
+        """A stranger's file; every step of it is replayed, which takes seconds for a long run."""
         with told():
-            name = self.runs.store.load_file(path)
+            yield self.only(said("reading"))
+            try:
+                name = self.runs.store.load_file(path)
+            except RunError as error:
+                yield self.only(error.line)
+                raise
             trace = self.runs.store.trace(name)
             steps = counted(len(trace.steps), "step")
-            return self.show(name, said("loaded_trace", model=trace.model.name, steps=steps))
+            yield self.show(name, said("loaded_trace", model=trace.model.name, steps=steps))
+
+    def only(self, status: str) -> list[Any]:
+        """A new status line, and all else that `show` fills as it is."""
+        filled = [gr.skip()] * (len(self.knobs) + 8)
+        filled[STATUS] = packed(status)
+        return filled
 
     def show(self, name: str, status: str, step: int | None = None) -> list[Any]:
         """A kept run with its own settings; opens at a step (counted from 1) if one is given."""
