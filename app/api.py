@@ -60,8 +60,9 @@ class Api:
             gen_length: positions of the answer, at most 512
             epsilon: ε, from which confidence on a draft is written at once; none: the preset's
             gamma: γ, from which confidence on a checked draft is kept; none: the preset's
-            strategy: greedy, confidence or flash_verify; blank: the preset's
-            cache: none or flash; blank: the preset's
+            strategy: flash_verify, confidence, greedy or another one (a wrong name is answered with
+                all of them); blank: the preset's
+            cache: flash, none or another one, likewise; blank: the preset's
             seed: for sampling at a temperature
             model: "language model", "toy example", or one that was loaded on the page
             settings: any other knob by name, e.g. {"window_size": 16}
@@ -141,8 +142,8 @@ class Api:
         self,
         search: dict,
         fixed: dict | None = None,
-        tasks: list | None = None,
-        prompts: list | None = None,
+        tasks: list[str] | None = None,
+        prompts: list[str] | None = None,
         limit: int = 8,
         sampler: str = "grid",
         trials: int | None = None,
@@ -254,7 +255,8 @@ def measured(trace: DecodeTrace) -> dict:
 def _read(text: str) -> DecodeTrace:
     if len(text) > MAX_TRACE_CHARACTERS:
         raise RunError(
-            f"The trace has {len(text)} characters; at most {MAX_TRACE_CHARACTERS} are allowed."
+            f"The trace has {len(text)} characters; at most {MAX_TRACE_CHARACTERS} are allowed, so "
+            "send a shorter run."
         )
     try:
         return from_json(text)

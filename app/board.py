@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from app.views import dump
+from app.view_tables import dump
 
 Block = dict[str, Any]
 

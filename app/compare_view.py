@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from app import board, compare
 from app.board import Block
+from app.run_lines import settings_line
 from app.sentences import texts_of
 from app.theme import COMMITTED, STATE_OF, escape
 from app.token_text import label, layout_parts
-from app.views import is_code, settings_line
+from app.views import is_code
 from app.words import Says
 from flash_dllm.trace import COMMITTED as WRITES
 from flash_dllm.trace import DecodeTrace

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.control_values import flat
 from app.controls import MAX_GEN_LENGTH, controls
 from app.models import OWN, Models
 from app.presets import TOY, TOY_SETTINGS
-from app.runs import flat
+from app.said import said
 from app.store import RunError
 from flash_dllm.peers import PEERS
 from flash_dllm.settings import from_preset
@@ -77,5 +78,5 @@ def about(models: Models, model: str, key: str) -> str:
 def _settings(models: Models, model: str, key: str) -> dict[str, Any]:
     found = models.presets(model)
     if key not in found:
-        raise RunError(f"There are no settings named {key!r} for this model; choose others.")
+        raise RunError(said("no_settings", key=repr(key)))
     return found[key].settings

@@ -14,10 +14,11 @@ from functools import lru_cache
 from PIL import Image, ImageDraw, ImageFont
 
 from app import theme
+from app.run_lines import settings_line
 from app.sentences import step_sentence, texts_of
 from app.theme import COMMITTED, MASKED, REVOKED, STATE_OF, STATES
 from app.token_text import label, layout_parts
-from app.views import settings_line, telling_step
+from app.views import telling_step
 from flash_dllm.trace import DecodeTrace, Verdict
 
 WIDTH, MARGIN, LINE = 920, 28, 38

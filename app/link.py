@@ -195,5 +195,6 @@ def _step(text: str) -> int:
 
 def _one_of(name: str, text: str, allowed) -> str:
     if text not in allowed:
-        raise ValueError(f"the link's {name} must be one of {', '.join(allowed)}, got {text!r}")
+        names = ", ".join(filter(None, allowed))
+        raise ValueError(f"the link's {name} must be one of {names}, got {text!r}")
     return text

@@ -15,17 +15,16 @@ from typing import Any
 
 from app.device_turns import DeviceTurns
 from app.presets import EMBEDDED, TOY, complete_toy
+from app.said import Said, either, listed, said
 from app.store import RunError
+from app.words import LANGUAGES
 from flash_dllm.caches import CACHES
 from flash_dllm.engine_protocol import Engine
 from flash_dllm.models.presets import ModelPreset
 
 LONGEST_NAME = 200
 OWN = "own"  # the preset that the model's folder carries
-NOT_HERE = (
-    "This page keeps to the models that its owner chose, so nothing else is loaded from here; run "
-    "the page yourself to load your own (python app.py)."
-)
+NOT_HERE = said("not_here")
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Facts:
     """
 
     attention: str
-    line: str
+    line: Said
 
 
 class Models:
@@ -68,16 +67,11 @@ class Models:
             raise RunError(NOT_HERE)
         source = source.strip()
         if not source or len(source) > LONGEST_NAME:
-            raise RunError(
-                "Type a hub name (owner/model) or the folder of a checkpoint on this server, "
-                f"at most {LONGEST_NAME} characters."
-            )
+            raise RunError(said("type_a_source", most=LONGEST_NAME))
         from flash_dllm.models import is_source
 
         if not is_source(source):
-            raise RunError(
-                f"{source} is neither a folder on this server nor a hub name like owner/model."
-            )
+            raise RunError(said("no_source", source=source))
         extras = [part for part, usual in ((dtype, "auto"), (quantize, "none")) if part != usual]
         name = ", ".join([source, *extras])
         shared = {key: self._choices[EMBEDDED][key] for key in ("impl", "device", "graphs")}
@@ -92,10 +86,8 @@ class Models:
     def check(self, name: str) -> None:
         """Raise RunError if there is no model of that name."""
         if name not in self._choices:
-            raise RunError(
-                f"The model must be one of {', '.join(self._choices)}, got {name!r}. Another one "
-                "is loaded under Model first."
-            )
+            known = ", ".join(self._choices)
+            raise RunError(said("model_one_of", known=known, name=repr(name)))
 
     def engine(self, name: str, say: Callable[[str], None] | None = None) -> Engine:
         """The engine of that name, loaded once; those that are loaded never wait. Raises RunError.
@@ -110,14 +102,14 @@ class Models:
                 self.engines[name] = complete_toy() if name == TOY else self._load(name, say)
             return self.engines[name]
 
-    def stages(self, name: str, every: float = 0.25) -> Iterator[str]:
+    def stages(self, name: str, every: float = 0.25) -> Iterator[Said]:
         """Load a model and say how far it is, with the seconds so far. Raises RunError."""
-        said, failures = ["loading model"], []
+        stages, failures = [said("loading")], []
         begin = time.monotonic()
 
         def load() -> None:
             try:
-                self.engine(name, said.append)
+                self.engine(name, lambda words: stages.append(Said([words] * len(LANGUAGES))))
             except Exception as error:
                 failures.append(error)
 
@@ -125,23 +117,24 @@ class Models:
         loader.start()
         while loader.is_alive():
             seconds = time.monotonic() - begin
-            yield said[-1] if seconds < 1 else f"{said[-1]}, {seconds:.0f} s"
+            now = stages[-1]
+            yield now if seconds < 1 else said("waited", line=now, seconds=f"{seconds:.0f}")
             loader.join(every)
         if failures:
             raise failures[0]
 
-    def unload(self, name: str) -> str:
+    def unload(self, name: str) -> Said:
         """Give a model's memory back; the sentence that says so. It stays in the list."""
         engine = self.engines.pop(name, None)
         if engine is None:
-            return f"{name} is not loaded."
+            return said("was_not_loaded", name=name)
         if hasattr(engine, "free"):
             engine.free()
             del engine
             from flash_dllm.models.memory import give_back
 
             give_back()
-        return f"{name} is unloaded; runs that still use it end first. Run loads it again."
+        return said("unloaded", name=name)
 
     def facts(self, name: str) -> Facts:
         """What is known of a model: all of it once it is loaded."""
@@ -149,19 +142,23 @@ class Models:
         if engine is None:
             block = self._config(name).get("block_size") is not None
             attention = "block-causal" if block else "bidirectional"
-            return Facts(attention, f"{name}: not loaded; Run or Load loads it.")
+            return Facts(attention, said("not_loaded", name=name))
         info = engine.info
-        parts = [info.dtype, info.device, info.impl]
+        parts: list[str] = [info.dtype, info.device, info.impl]
         if hasattr(engine, "model"):
             from flash_dllm.models.memory import count, held, size
 
-            parts[:0] = [f"{count(engine.model.weights.count)} parameters"]
-            parts.append(f"{size(held(engine))} of memory")
+            parts[:0] = [said("parameters", count=count(engine.model.weights.count))]
+            parts.append(said("of_memory", size=size(held(engine))))
             # looked up, not asked for: that would load it
             if (guide := vars(engine).get("guide")) is not None:
-                parts.append(f"{size(held(guide.engine))} more of its guide {guide.info.name}")
-        line = f"{info.name} is loaded: " + ", ".join(part for part in parts if part)
-        return Facts(info.attention, f"{line}; {info.attention} attention.")
+                taken = size(held(guide.engine))
+                parts.append(said("of_guide", size=taken, name=guide.info.name))
+        attention = said(info.attention)
+        inside = listed([part for part in parts if part])
+        return Facts(
+            info.attention, said("is_loaded", name=info.name, parts=inside, attention=attention)
+        )
 
     def caches(self, name: str) -> list[str]:
         """The caches that fit a model's attention."""
@@ -237,5 +234,5 @@ class Models:
         except (ValueError, OSError, RuntimeError, ImportError) as error:
             others = [other for other in self.engines if other not in (name, TOY)]
             is_short = "but" in str(error) and "free" in str(error)
-            advice = f"; or unload {' or '.join(others)} first" if is_short and others else ""
-            raise RunError(f"The model could not be loaded: {error}{advice}.") from error
+            advice = said("or_unload", names=either(others)) if is_short and others else ""
+            raise RunError(said("model_failed", error=error, advice=advice)) from error

@@ -33,9 +33,10 @@ main { max-width: 1200px; margin: 0 auto; }
 
 
 def player_html(
-    trace: DecodeTrace, step: int | None = None, is_dark: bool | None = None
+    trace: DecodeTrace, step: int | None = None, is_dark: bool | None = None, language: str = ""
 ) -> str:
-    """The player with this run as an HTML document; None for `is_dark` follows the reader.
+    """The player with this run as an HTML document; None for `is_dark` and "" for `language`
+    follow the reader.
 
     The thresholds stand in it but can't be dragged: judging again needs Python.
     """
@@ -46,12 +47,13 @@ def player_html(
         "sequence": theme.sequence_json(),
         "plotly": "",
         "dark": is_dark,
+        "language": language,
     }
     # texts of tokens may close the script element or open a comment: no "<" is left in the data
     packed = json.dumps(data).replace("<", "\\u003c")
     script = "\n".join(_read(f"{name}.js") for name in ("player_charts", "player"))
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<!doctype html><html lang="{language or "en"}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         "<title>Flash-dLLM run</title>"
         f"<style>{theme.css_variables()}{_read('player.css')}{STYLE}</style></head>"
@@ -62,10 +64,13 @@ def player_html(
 
 
 def write_player(
-    trace: DecodeTrace, path: str | os.PathLike[str], step: int | None = None
+    trace: DecodeTrace,
+    path: str | os.PathLike[str],
+    step: int | None = None,
+    language: str = "",
 ) -> None:
     """Write the player with this run to a file."""
-    write_text(path, player_html(trace, step))
+    write_text(path, player_html(trace, step, language=language))
 
 
 def _read(name: str) -> str:

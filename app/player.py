@@ -13,7 +13,8 @@ from pathlib import Path
 import gradio as gr
 
 from app import theme
-from app.words import player_words
+from app.said import Said
+from app.words import LANGUAGES, player_words
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 PLOTLY_JS = ASSETS / "plotly-cartesian.min.js"
@@ -75,17 +76,27 @@ def later_player() -> gr.HTML:
 
 
 def text_line(text: str, elem_id: str) -> gr.HTML:
-    """A line of text that may hold anything; new values go through `packed`."""
+    """A line of text that may hold anything; new values go through `packed`.
+
+    A line in several languages is shown in the page's, and again when that changes.
+    """
     return gr.HTML(
         packed(text),
         html_template='<p class="fd-line-text" role="status"></p>',
         js_on_load="""
             const line = element.querySelector('p');
-            const set = () => { line.textContent = props.value ? JSON.parse(props.value) : ''; };
+            const names = JSON.parse(props.languages);
+            const set = () => {
+                const text = props.value ? JSON.parse(props.value) : '';
+                const at = Math.max(0, names.indexOf(window.fdLanguage));
+                line.textContent = Array.isArray(text) ? text[at] : text;
+            };
             set();
             watch('value', set);
+            document.addEventListener('fd-language', set);
         """,
         apply_default_css=False,
+        languages=json.dumps(LANGUAGES),
         elem_id=elem_id,
     )
 
@@ -108,12 +119,12 @@ def figure_frame(
 
 
 def packed(text: str) -> str:
-    """Text as a value of `text_line` or `figure_frame`.
+    """Text as a value of `text_line` or `figure_frame`; of a `Said` all translations.
 
     >>> packed("<b>")
     '"\\\\u003cb>"'
     """
-    return json.dumps(text).replace("<", "\\u003c")
+    return json.dumps(text.texts if isinstance(text, Said) else text).replace("<", "\\u003c")
 
 
 def plotly_url() -> str:

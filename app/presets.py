@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from app.said import said, within
 from flash_dllm.scripted import Script, ScriptedEngine, toy_engine
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
@@ -17,7 +18,6 @@ TRACES = ASSETS / "traces"
 TASKS = ASSETS / "tasks"
 EMBEDDED, TOY = "language model", "toy example"
 
-KINDS = {"word": "Word problem", "algebra": "Algebra", "code": "Code", "story": "Story"}
 # which lines of assets/tasks/<kind>.jsonl are offered
 ITEMS = {"word": (2, 0), "algebra": (4, 0), "code": (3, 0), "story": (1, 0)}
 FALLBACK = {
@@ -35,7 +35,7 @@ FALLBACK = {
         "Tell a short story about a lost key.",
     ),
 }
-TOY_NOTE = "Four blanks, two possible words (A and B), two blanks looked at a step."
+TOY_NOTE = said("toy_note")
 TOY_SETTINGS = {
     "strategy": "flash_verify",
     "cache": "flash",
@@ -50,15 +50,12 @@ TOY_SETTINGS = {
 }
 
 
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "confidence": ("confidence only", {"strategy": "confidence"}),
-    "careless": ("confidence only, ε 0.60", {"strategy": "confidence", "epsilon": 0.6}),
-    "no-cache": ("without cache", {"cache": "none"}),
-    "greedy": ("one token a step", {"strategy": "greedy", "alternatives": 1}),
-    "paper": (
-        "paper's order",
-        {"epsilon": 0.9, "gamma": 0.8, "order": "confidence", "correct": False},
-    ),
+VARIANTS: dict[str, dict[str, Any]] = {
+    "confidence": {"strategy": "confidence"},
+    "careless": {"strategy": "confidence", "epsilon": 0.6},
+    "no-cache": {"cache": "none"},
+    "greedy": {"strategy": "greedy", "alternatives": 1},
+    "paper": {"epsilon": 0.9, "gamma": 0.8, "order": "confidence", "correct": False},
 }
 
 
@@ -87,10 +84,11 @@ class Preset:
 def presets() -> tuple[Preset, ...]:
     """Two of each kind, then the toy example; the first one opens the page."""
     found = []
-    for kind, label in KINDS.items():
+    for kind in ITEMS:
         for number, prompt in enumerate(_prompts(kind), 1):
-            found.append(Preset(f"{kind}-{number}", f"{label} {number}", prompt))
-    toy = Preset("toy", "Toy example, four tokens", "^", TOY, TOY_SETTINGS, TOY_NOTE)
+            label = said(f"example_{kind}", number=number)
+            found.append(Preset(f"{kind}-{number}", label, prompt))
+    toy = Preset("toy", said("example_toy"), "^", TOY, TOY_SETTINGS, TOY_NOTE)
     return (*found, toy)
 
 
@@ -99,9 +97,17 @@ def variants() -> tuple[Preset, ...]:
     """The first example at other settings: what there is to compare before any model is loaded."""
     first = presets()[0]
     return tuple(
-        replace(first, key=f"{first.key}-{key}", label=f"{first.label}, {label}", settings=settings)
-        for key, (label, settings) in VARIANTS.items()
-    )
+        replace(
+            first, key=f"{first.key}-{key}", settings=settings,
+            label=said("variant", label=first.label, words=said(f"variant_{key}")),
+        )
+        for key, settings in VARIANTS.items()
+    )  # fmt: skip
+
+
+def offered(language: str = "en") -> list[tuple[str, str]]:
+    """(label in a language, label that `preset` knows) of the examples."""
+    return [(within(found.label, language), str(found.label)) for found in presets()]
 
 
 def preset(label: str) -> Preset:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from app.compare import first_difference
-from app.runs import RAW, Job, Runs, values_of
-from app.sentences import counted, summary
+from app.control_values import values_of
+from app.jobs import RAW, Job
+from app.runs import Runs
+from app.said import Said, counted, said
+from app.sentences import summaries
 from flash_dllm.rejudge import Certainty, rejudge
 from flash_dllm.trace import DecodeTrace
 
@@ -39,23 +42,21 @@ def telling(recorded: DecodeTrace, real: DecodeTrace) -> int | None:
 
 def verdict(
     recorded: DecodeTrace, real: DecodeTrace, epsilon: float | None, gamma: float | None
-) -> str:
+) -> Said:
     """What the real run says about the what-if, in words."""
+    summary = summaries(real)
     if (real.model.name, real.model.fingerprint) != (
         recorded.model.name, recorded.model.fingerprint
     ):  # fmt: skip
-        return (
-            f"{summary(real)}. Another model than the recorded one answered, so the what-if can't "
-            "be checked."
-        )
+        return said("verdict_model", summary=summary)
     sizes = [trace.cache.get("track_size") for trace in (recorded, real)]
     if sizes[0] != sizes[1]:
         # only the ranking was known before: what re-reading others changes is news
         first = first_difference(recorded, real)
-        words = f"{summary(real)}. βₜ {sizes[1]} in place of {sizes[0]}: "
+        parts = {"summary": summary, "before": sizes[0], "now": sizes[1]}
         if first is None:
-            return words + "every step writes the same."
-        return f"{words}the first step that writes something else is {first}."
+            return said("verdict_track_same", **parts)
+        return said("verdict_track", step=first, **parts)
     again = rejudge(recorded, epsilon, gamma)
     known = [s for s in again.steps if s.certainty is Certainty.EXACT]
     wrong = next(
@@ -68,11 +69,8 @@ def verdict(
         None,
     )
     if wrong is not None:
-        return f"{summary(real)}. In step {wrong} it differs from the what-if, which was exact."
+        return said("verdict_wrong", summary=summary, step=wrong)
     first = first_difference(recorded, real)
     if first is None:
-        return f"{summary(real)}. The same as recorded, as the what-if said."
-    return (
-        f"{summary(real)}. The what-if held for all {counted(len(known), 'step')} that it knew; "
-        f"the first other step is {first}."
-    )
+        return said("verdict_same", summary=summary)
+    return said("verdict_held", summary=summary, steps=counted(len(known), "step"), step=first)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from app.control_values import values_of
+from app.jobs import RAW, Job
 from app.presets import TOY
-from app.runs import RAW, Job, Runs, values_of
+from app.runs import Runs
+from app.said import either, said
 from app.store import RunError
 from flash_dllm.strategies import STRATEGIES
 from flash_dllm.trace import DecodeTrace
@@ -27,25 +30,20 @@ def prepare(
     """
     runs.models.check(model)
     if (model == TOY) != (trace.model.impl == "scripted"):
-        raise RunError(
-            f"{TOY} answers its own prompt only, and no other model does; choose another model, "
-            "or another run A."
-        )
+        raise RunError(said("toy_only", toy=TOY))
     values = {**runs.defaults(model), **values_of(trace)}
     if strategy:
         if strategy not in STRATEGIES:
-            raise RunError(
-                f"The strategy must be one of {', '.join(STRATEGIES)}, got {strategy!r}."
-            )
+            known = ", ".join(STRATEGIES)
+            raise RunError(said("strategy_one_of", known=known, name=repr(strategy)))
         values["strategy"] = strategy
     fitting = runs.models.caches(model)
     cache = cache or str(values["cache"])
     if cache not in fitting:
         attention = runs.models.facts(model).attention
-        raise RunError(
-            f"Cache {cache} does not fit {model}, whose attention is {attention}; choose "
-            f"{' or '.join(fitting)}."
-        )
+        raise RunError(said(
+            "cache_misfit", cache=cache, model=model, attention=attention, choices=either(fitting)
+        ))  # fmt: skip
     values["cache"] = cache
     values["raw"] = trace.prompt_format == RAW
     return runs.prepare(trace.prompt, model, values, visitor)

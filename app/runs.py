@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls, settings
+from app.control_values import flat
+from app.controls import MAX_PROMPT_CHARACTERS, controls, settings
+from app.jobs import Job, Update
 from app.models import Models
+from app.paces import Paces
 from app.presets import EMBEDDED, TOY
-from app.sentences import counted, end_sentence, queued_sentence, status_sentence
+from app.said import Said, either, said
+from app.sentences import end_sentence, queued_sentence, status_sentence
 from app.store import RunError, Store
 from app.turns import Place, Turns
-from flash_dllm.caches.base import CachePolicy
-from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_steps, finish_trace, start_trace
 from flash_dllm.engine_protocol import Engine
 from flash_dllm.fit import check_prompt
 from flash_dllm.settings import from_preset
-from flash_dllm.strategies.base import DecodingStrategy
-from flash_dllm.trace import DecodeTrace, StepTrace
+from flash_dllm.trace import DecodeTrace
 
 log = logging.getLogger(__name__)
 UPDATE_SECONDS, SLOW_UPDATE_SECONDS = 0.1, 0.3  # the second one while others wait
@@ -37,62 +36,6 @@ UPDATE_SECONDS, SLOW_UPDATE_SECONDS = 0.1, 0.3  # the second one while others wa
 WAIT_SECONDS, WAIT_SECONDS_EACH = 1.0, 0.5
 FORGET_SECONDS = 600.0
 MOST_ENDED = 256
-RAW = "raw text"  # a trace's prompt_format
-
-
-@dataclass(frozen=True)
-class Job:
-    """A run that was asked for; `stop` ends it after the step that is going on.
-
-    visitor  who asked for it; "" is a visitor of its own
-    left   set when its page shows something else
-    ended  set when its last update was taken
-    steps  what was decoded so far
-    kept   the name of its trace, when it has ended with steps
-    born   when it was asked for, by the clock of `time.monotonic`
-    raw    the prompt is plain text, without the model's chat template
-    """
-
-    prompt: str
-    model: str
-    strategy: DecodingStrategy
-    cache: CachePolicy
-    config: DecodeConfig
-    visitor: str = ""
-    stop: threading.Event = field(default_factory=threading.Event)
-    left: threading.Event = field(default_factory=threading.Event)
-    ended: threading.Event = field(default_factory=threading.Event)
-    steps: list[StepTrace] = field(default_factory=list)
-    kept: list[str] = field(default_factory=list)
-    born: float = field(default_factory=time.monotonic)
-    raw: bool = False
-
-    @property
-    def prompt_format(self) -> str:
-        """What the trace says of it; "" leaves it to the model's template."""
-        return RAW if self.raw else ""
-
-
-@dataclass(frozen=True)
-class Update:
-    """News of a run.
-
-    status  the status line
-    header  with the first update of a run that has begun: the trace without steps
-    steps   since the last update
-    trace   with the last update: everything that was decoded
-    name    with the trace, if it has steps: what it is kept under
-    error   with the last update of a run that failed
-    text_of with the header: id → text of any token
-    """
-
-    status: str
-    header: DecodeTrace | None = None
-    steps: tuple[StepTrace, ...] = ()
-    trace: DecodeTrace | None = None
-    name: str = ""
-    error: str = ""
-    text_of: Callable[[int], str] | None = None
 
 
 class Runs:
@@ -118,8 +61,7 @@ class Runs:
         self._engines = self.models.engines
         self._jobs: dict[str, Job] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()  # numbers → names of kept traces
-        # (model, strategy, cache) → passes per position of the answer, seconds per pass if known
-        self._paces: dict[tuple[str, str, str], tuple[float, float | None]] = {}
+        self.paces = Paces()
 
     def choose_model(self, **choice: Any) -> None:
         """Another folder, implementation, device, dtype or `graphs` for the next load."""
@@ -148,12 +90,9 @@ class Runs:
     ) -> Job:
         """Check everything that can be checked without the model. Raises RunError."""
         if not prompt or not prompt.strip():
-            raise RunError("The prompt is empty; type a question or choose an example.")
+            raise RunError(said("prompt_empty"))
         if len(prompt) > MAX_PROMPT_CHARACTERS:
-            raise RunError(
-                f"The prompt has {len(prompt)} characters; at most {MAX_PROMPT_CHARACTERS} are "
-                "allowed, so shorten it."
-            )
+            raise RunError(said("prompt_long", count=len(prompt), most=MAX_PROMPT_CHARACTERS))
         self.models.check(model)
         strategy, cache = str(values.get("strategy")), str(values.get("cache"))
         try:
@@ -161,15 +100,15 @@ class Runs:
         except ValueError as error:
             raise RunError(in_words(error)) from error
         if model == TOY and (prompt.split() != ["^"] or made[2].gen_length != 4):
-            raise RunError(
-                "The toy example answers from a table: its prompt is ^ and its gen length is 4."
-            )
+            raise RunError(said("toy_prompt"))
         engine = self._engines.get(model)
         if engine is not None and engine.info.attention not in made[1].fits:
-            raise RunError(
-                f"Cache {cache} does not fit {engine.info.name}, whose attention is "
-                f"{engine.info.attention}; choose {' or '.join(self.models.caches(model))}."
-            )
+            fitting = either(self.models.caches(model))
+            attention = engine.info.attention
+            raise RunError(said(
+                "cache_misfit", cache=cache, model=engine.info.name, attention=attention,
+                choices=fitting,
+            ))  # fmt: skip
         return Job(prompt, model, *made, visitor=visitor, raw=bool(values.get("raw")))
 
     def enqueue(self, job: Job) -> str:
@@ -196,31 +135,6 @@ class Runs:
         """The name of the trace that a run left, if it ends in so many seconds and has steps."""
         self.ends(number, within)
         return self._ended.get(number)
-
-    def learn(self, model: str, trace: DecodeTrace, seconds: float | None = None) -> None:
-        """Remember what a finished run cost; seconds only if it ran on this machine."""
-        if trace.status == "finished" and trace.passes:
-            kind = model, trace.strategy["name"], trace.cache["name"]
-            pace = None if seconds is None else seconds / trace.passes
-            self._paces[kind] = trace.passes / trace.gen_length, pace
-
-    def guess(self, model: str, trace: DecodeTrace) -> None:
-        """Learn from a recorded run, unless a run of its kind was timed here."""
-        kind = model, trace.strategy["name"], trace.cache["name"]
-        if self._paces.get(kind, (0, None))[1] is None:
-            self.learn(model, trace)
-
-    def estimate(self, model: str, strategy: str, cache: str, gen_length: float | None) -> str:
-        """What a run would cost, judged by the latest one of its kind."""
-        kind = model, strategy, cache
-        if kind not in self._paces or not gen_length or not 1 <= gen_length <= MAX_GEN_LENGTH:
-            return "The first run of this kind shows what it costs."
-        rate, pace = self._paces[kind]
-        passes = max(1, round(rate * gen_length))
-        about = f"Run takes about {counted(passes, 'pass')}"
-        if pace is None:
-            return f"{about}; the first one shows how long."
-        return f"{about}, {passes * pace:.1f} s on this machine."
 
     def ends(self, number: str, within: float) -> bool:
         """Whether a run ends in so many seconds, or has ended."""
@@ -249,7 +163,7 @@ class Runs:
         RunError."""
         job = self._jobs.get(number)
         if job is None:
-            raise RunError("This run is no longer known; press Run again.")
+            raise RunError(said("run_unknown"))
         try:
             place = self.turns.join(job.visitor, job.stop)
             try:
@@ -270,11 +184,11 @@ class Runs:
     def _in_turn(self, job: Job, place: Place) -> Iterator[Update]:
         yield from self._wait(place)
         if not place.has_begun:
-            yield Update("stopped before it began")
+            yield Update(said("stopped_before"))
             return
         yield from self._run(job, place)
 
-    def _wait(self, place: Place, before: str = "") -> Iterator[Update]:
+    def _wait(self, place: Place, before: Said | None = None) -> Iterator[Update]:
         """Updates with the place in the line, until its turn comes or it is stopped."""
         begin, next_word = time.monotonic(), 0.0
         while not self.turns.wait(place, next_word - time.monotonic()) and not place.stop.is_set():
@@ -282,7 +196,7 @@ class Runs:
             if now < next_word:
                 continue  # the line moved, and this run is still not the next one
             line = queued_sentence(self.turns.ahead(place), now - begin)
-            yield Update(f"{before}{line}")
+            yield Update(line if before is None else said("and_then", first=before, then=line))
             next_word = now + max(WAIT_SECONDS, WAIT_SECONDS_EACH * len(self.turns))
 
     def so_far(self, number: str) -> DecodeTrace | None:
@@ -318,7 +232,7 @@ class Runs:
         header = start_trace(
             engine, prompt_ids, job.strategy, job.cache, job.config, job.prompt, job.prompt_format
         )
-        yield Update("started", header=header, text_of=engine.token_text)
+        yield Update(said("started"), header=header, text_of=engine.token_text)
         steps = job.steps
         sent, passes, masks, failure = 0, 0, job.config.gen_length, ""
         pace = UPDATE_SECONDS
@@ -340,18 +254,18 @@ class Runs:
                         yield Update(line, steps=tuple(steps[sent:]))
                         sent = len(steps)
                     if masks and place is not None and self.turns.is_over(place):
-                        pause = f"step {len(steps)}, others have their turn"
+                        pause = said("others_turn", step=len(steps))
                         yield Update(pause, steps=tuple(steps[sent:]))
                         sent = len(steps)
                         self.turns.pass_on(place)
-                        yield from self._wait(place, f"{pause}; ")
+                        yield from self._wait(place, pause)
                         begin += time.monotonic() - now  # waiting is no part of the run
                         if job.stop.is_set():
                             break
         except (ValueError, KeyError, RuntimeError, MemoryError) as error:
             log.exception("the run failed in step %d", len(steps) + 1)
             reason = str(error) or type(error).__name__
-            failure = f"The run ended in step {len(steps) + 1}: {reason}"
+            failure = said("run_failed", step=len(steps) + 1, reason=reason)
         finally:
             decoding.close()  # type: ignore[attr-defined]  # a generator in fact
             trace = finish_trace(engine, header, steps)
@@ -359,7 +273,7 @@ class Runs:
             job.kept.extend([name] if name else [])
         seconds = time.monotonic() - begin
         line = end_sentence(trace, seconds)
-        self.learn(job.model, trace, seconds)
+        self.paces.learn(job.model, trace, seconds)
         yield Update(line, steps=tuple(steps[sent:]), trace=trace, name=name, error=failure)
 
 
@@ -386,21 +300,3 @@ def in_words(error: Exception) -> str:
     for name in controls():
         text = text.replace(name, name.replace("_", " "))
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def flat(preset: Mapping[str, Any]) -> dict[str, Any]:
-    """A model's preset as control values; nested strategy, cache and config are laid flat."""
-    values: dict[str, Any] = {}
-    for key, value in preset.items():
-        if isinstance(value, Mapping):
-            values |= {name: v for name, v in value.items() if name != "name"}
-            if "name" in value:
-                values[key] = value["name"]
-        else:
-            values[key] = value
-    return values
-
-
-def values_of(trace: DecodeTrace) -> dict[str, Any]:
-    """The control values that a trace was made with."""
-    return flat({"strategy": trace.strategy, "cache": trace.cache, "config": trace.config})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from app.said import Said, counted, said
 from app.token_text import END, label
-from app.words import words
+from app.words import LANGUAGES, words
 from flash_dllm.rejudge import RejudgedStep
 from flash_dllm.trace import DecodeTrace, Proposal, StepTrace, StopReason, Verdict
 
@@ -86,34 +87,35 @@ def token_sentence(
     )
 
 
-def status_sentence(steps: int, masks: int, passes: int, seconds: float) -> str:
+def status_sentence(steps: int, masks: int, passes: int, seconds: float) -> Said:
     """The status line while a run is going on.
 
     >>> status_sentence(14, 83, 31, 4.13)
     'step 14, 83 masks left, 31 passes, 4.1 s'
     """
-    return (
-        f"step {steps}, {counted(masks, 'mask')} left, {counted(passes, 'pass')}, {seconds:.1f} s"
-    )
+    return said(
+        "step_line", step=steps, masks=counted(masks, "mask"), passes=counted(passes, "pass"),
+        seconds=f"{seconds:.1f}",
+    )  # fmt: skip
 
 
-def queued_sentence(ahead: int, seconds: float = 0.0) -> str:
+def queued_sentence(ahead: int, seconds: float = 0.0) -> Said:
     """The status line of a run that waits.
 
     >>> queued_sentence(2), queued_sentence(1, 3.4), queued_sentence(0)
     ('queued, 2 before you', 'queued, 1 before you, 3 s', 'queued, next in line')
     """
-    place = f"{ahead} before you" if ahead else "next in line"
-    waited = f", {seconds:.0f} s" if seconds >= 1 else ""
-    return f"queued, {place}{waited}"
+    line = said("queued", ahead=ahead) if ahead else said("queued_next")
+    return said("waited", line=line, seconds=f"{seconds:.0f}") if seconds >= 1 else line
 
 
-def end_sentence(trace: DecodeTrace, seconds: float) -> str:
+def end_sentence(trace: DecodeTrace, seconds: float) -> Said:
     """The status line when a run has ended."""
-    passes = counted(trace.passes, "pass")
+    took = f"{seconds:.1f}"
     if trace.status == "finished":
-        return f"finished: {summary(trace)}, {seconds:.1f} s"
-    return f"stopped at step {len(trace.steps)}, {passes}, {seconds:.1f} s"
+        return said("finished", summary=summaries(trace), seconds=took)
+    passes = counted(trace.passes, "pass")
+    return said("stopped_at", step=len(trace.steps), passes=passes, seconds=took)
 
 
 def summary(trace: DecodeTrace, language: str = "en") -> str:
@@ -130,14 +132,9 @@ def summary(trace: DecodeTrace, language: str = "en") -> str:
     return sentences["guided_summary"].format(summary=said, count=trace.guide_passes)
 
 
-def counted(count: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> counted(1, "pass"), counted(2, "pass"), counted(0, "mask")
-    ('1 pass', '2 passes', '0 masks')
-    """
-    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
-    return f"{count} {noun}{ending}"
+def summaries(trace: DecodeTrace) -> Said:
+    """The run in one line, in every language."""
+    return Said([summary(trace, language) for language in LANGUAGES])
 
 
 def number(value: float | None) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from app import presets
 from app.opening import recorded
+from app.run_lines import settings_line
 from app.runs import Runs
+from app.said import said, within
 from app.store import RunError
 from app.token_text import visible
-from app.views import settings_line
 from flash_dllm.trace import DecodeTrace
 
 BUNDLED = "bundled:"
@@ -21,8 +22,8 @@ def remembered(mine: Sequence[str], name: str) -> list[str]:
     return [name, *(other for other in mine if other != name)][:MINE_KEPT]
 
 
-def choices(runs: Runs, mine: Sequence[str]) -> list[tuple[str, str]]:
-    """(label, value) of a visitor's kept runs and of all recorded ones."""
+def choices(runs: Runs, mine: Sequence[str], language: str = "") -> list[tuple[str, str]]:
+    """(label, value) of a visitor's kept runs and of all recorded ones; "" is English."""
     found = []
     for name in mine:
         if value_of(runs, name) != name:
@@ -31,7 +32,9 @@ def choices(runs: Runs, mine: Sequence[str]) -> list[tuple[str, str]]:
             found.append((f"{run_label(runs.store.trace(name))} · {name[:6]}", name))
         except RunError:
             continue  # no longer kept
-    return found + [(preset.label, BUNDLED + preset.key) for preset in bundled()]
+    return found + [
+        (within(preset.label, language or "en"), BUNDLED + preset.key) for preset in bundled()
+    ]
 
 
 def value_of(runs: Runs, name: str) -> str:
@@ -55,7 +58,7 @@ def resolve(runs: Runs, value: str) -> str:
     for preset in bundled():
         if preset.key == key and (name := recorded(runs, preset)):
             return name
-    raise RunError("There is no recorded run of that name; choose another one.")
+    raise RunError(said("no_recorded_name"))
 
 
 def run_label(trace: DecodeTrace) -> str:

@@ -8,17 +8,25 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from pathlib import Path
 
+from app.said import Said, said
 from flash_dllm.full_disk import FULL
 from flash_dllm.trace import DecodeTrace, TraceError
 from flash_dllm.trace_json import load, run_id, save, to_json
 
+MOST_PASSING = 16
+
 
 class RunError(Exception):
     """Something that the visitor can understand and mend, in one sentence."""
+
+    @property
+    def line(self) -> str:
+        """The sentence, with its translations if it is one of the page's own."""
+        return self.args[0] if self.args else ""
 
 
 class Store:
@@ -28,6 +36,7 @@ class Store:
         self._limits = max_traces, max_bytes
         self._kept: OrderedDict[str, tuple[DecodeTrace, int]] = OrderedDict()
         self._keeping = threading.Lock()
+        self._passing: deque[Path] = deque()
         self._read: dict[Path, str] = {}  # bundled files → names, so that each is read once
         self.folder = Path(tempfile.mkdtemp(prefix="flash-dllm-"))
         weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
@@ -54,7 +63,7 @@ class Store:
         """A kept trace. Raises RunError."""
         with self._keeping:
             if name not in self._kept:
-                raise RunError("This run is no longer kept; run it again or load its file.")
+                raise RunError(said("not_kept"))
             self._kept.move_to_end(name)
             return self._kept[name][0]
 
@@ -84,16 +93,27 @@ class Store:
             draft.unlink(missing_ok=True)
         return path
 
+    def passing(self, name: str) -> Path:
+        """Where a file of no run may be written, to be downloaded soon: a few are kept. Raises
+        RunError."""
+        folder = self.folder / f"passing-{secrets.token_hex(6)}"
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise RunError(unsaved(error)) from error
+        self._passing.append(folder)
+        while len(self._passing) > MOST_PASSING:
+            shutil.rmtree(self._passing.popleft(), ignore_errors=True)
+        return folder / name
+
     def load_file(self, path: str | Path) -> str:
         """Read and keep a trace file of a stranger; returns its name. Raises RunError."""
         try:
             trace = load(path)
         except TraceError as error:
-            raise RunError(
-                f"This file holds no trace that can be shown: {error}. Choose a trace saved here."
-            ) from error
+            raise RunError(said("no_trace", error=error)) from error
         if not trace.steps:
-            raise RunError("This trace has no steps, so nothing can be shown; choose another file.")
+            raise RunError(said("no_steps"))
         return self.keep(trace)
 
     def bundled(self, path: Path) -> str:
@@ -108,7 +128,7 @@ class Store:
         return next((path for path, known in self._read.items() if known == name), None)
 
 
-def unsaved(error: Exception) -> str:
+def unsaved(error: Exception) -> Said:
     """Why a file was not written, and what to do, in one sentence.
 
     >>> import errno
@@ -118,11 +138,9 @@ def unsaved(error: Exception) -> str:
     system = error if isinstance(error, OSError) else error.__context__
     if isinstance(system, OSError) and system.strerror:
         reason = system.strerror[:1].lower() + system.strerror[1:]
-        todo = "free some room on the server" if system.errno in FULL else (
-            "make the server's folder for temporary files writable"
-        )  # fmt: skip
-        return f"The file can't be saved: {reason}; {todo}, then try again."
-    return f"The file can't be saved: {error}."
+        todo = said("free_room" if system.errno in FULL else "make_writable")
+        return said("unsaved", reason=reason, todo=todo)
+    return said("unsaved_why", error=error)
 
 
 def name_of(trace: DecodeTrace) -> str:

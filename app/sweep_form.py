@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.controls import MAX_GEN_LENGTH, MAX_PROMPT_CHARACTERS, controls
+from app.said import said
 from app.store import RunError
 from app.sweep_words import knob_text
 from flash_dllm.caches import CACHES
@@ -21,11 +22,7 @@ from flash_dllm.strategies import STRATEGIES
 MAX_TRIALS, MAX_ITEMS = 256, 128
 MAX_BATCH = 32
 SEARCH = "epsilon: 0.8, 0.9, 0.95\ngamma: 0.5, 0.6, 0.7, 0.8"
-QUALITIES = {
-    "accuracy": "Accuracy (tasks)",
-    "agreement": "Agreement with one token a step",
-    "both": "Both",
-}
+QUALITIES = ("accuracy", "agreement", "both")
 
 
 def read_lines(text: str, what: str) -> dict[str, Any]:
@@ -39,16 +36,14 @@ def read_lines(text: str, what: str) -> dict[str, Any]:
         name, colon, values = line.partition(":")
         name = name.strip().replace(" ", "_")
         if not colon or not values.strip():
-            raise RunError(
-                f"“{line}” under {what} must read like “gamma: 0.5, 0.6” or “gamma: 0.5 to 0.9”."
-            )
+            raise RunError(said("line_form", line=line, what=what))
         if name in found:
-            raise RunError(f"{name} stands twice under {what}; keep one line.")
+            raise RunError(said("line_twice", name=name, what=what))
         low, is_range, high = values.partition(" to ")
         if is_range:
             found[name] = {"low": _value(low), "high": _value(high)}
             if not all(isinstance(v, (int, float)) for v in found[name].values()):
-                raise RunError(f"“{line}” under {what} needs numbers before and behind “to”.")
+                raise RunError(said("line_numbers", line=line, what=what))
         else:
             found[name] = [_value(part) for part in values.split(",")]
     return found
@@ -122,19 +117,21 @@ def planned(
     """
     foreign = set(tasks) - set(OWN_TASKS)
     if foreign:
-        raise RunError(f"Tasks on this page are {', '.join(OWN_TASKS)}, got {foreign.pop()!r}.")
+        known = ", ".join(OWN_TASKS)
+        raise RunError(said("tasks_here", known=known, name=repr(foreign.pop())))
     if not tasks and not prompts:
-        raise RunError("Choose a task, or type prompts of your own, one a line.")
+        raise RunError(said("choose_a_task"))
     items = len(tasks) * limit + len(prompts)
     if limit < 1 or items > MAX_ITEMS:
-        raise RunError(
-            f"A sweep on this page has 1 to {MAX_ITEMS} items, got {items} ({len(tasks)} tasks of "
-            f"{limit}, {len(prompts)} prompts); python -m flash_dllm.sweep takes any number."
-        )
+        raise RunError(said(
+            "items_bound", most=MAX_ITEMS, items=items, tasks=len(tasks), limit=limit,
+            prompts=len(prompts),
+        ))  # fmt: skip
     if any(len(prompt) > MAX_PROMPT_CHARACTERS for prompt in prompts):
-        raise RunError(f"A prompt has at most {MAX_PROMPT_CHARACTERS} characters; shorten it.")
+        raise RunError(said("own_prompt_long", most=MAX_PROMPT_CHARACTERS))
     if quality not in QUALITIES:
-        raise RunError(f"Quality must be one of {', '.join(QUALITIES)}, got {quality!r}.")
+        known = ", ".join(QUALITIES)
+        raise RunError(said("quality_one_of", known=known, name=repr(quality)))
     wanted = ["accuracy", "agreement"] if quality == "both" else [quality]
     if not tasks and "accuracy" in wanted and objectives is None:
         wanted = ["agreement"]  # prompts of one's own have no answer to be right
@@ -161,10 +158,7 @@ def planned(
 def _check_points(sweep: SweepFile, preset: Mapping[str, Any]) -> None:
     """Raise RunError if there are too many points, or none of them can be."""
     if sweep.total > MAX_TRIALS:
-        raise RunError(
-            f"A sweep on this page has at most {MAX_TRIALS} points, got {sweep.total}; leave out "
-            "values, or use python -m flash_dllm.sweep."
-        )
+        raise RunError(said("points_bound", most=MAX_TRIALS, count=sweep.total))
     points = sweep.combinations() if sweep.sampler == "grid" else [_corner(sweep.search)]
     problems = []
     for knobs in points:
@@ -174,9 +168,9 @@ def _check_points(sweep: SweepFile, preset: Mapping[str, Any]) -> None:
             problems.append(str(error))
             continue
         if made.config.gen_length > MAX_GEN_LENGTH:
-            raise RunError(f"gen_length goes up to {MAX_GEN_LENGTH} on this page.")
+            raise RunError(said("length_bound", most=MAX_GEN_LENGTH))
     if len(problems) == len(points):
-        raise RunError(f"No point of this sweep is possible: {problems[0]}.")
+        raise RunError(said("no_point", problem=problems[0]))
 
 
 def _corner(search: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,31 +7,32 @@ from typing import Any
 
 from app import board
 from app.board import Block
-from app.sentences import counted
 from app.sweep_choice import View, costs, qualities
 from app.sweep_words import (
     axis_words,
     is_low,
     knob_line,
     knob_text,
+    number_of,
     number_text,
     shown_value,
     symbol,
     words_of,
 )
 from app.theme import escape
+from app.words import Says
 from flash_dllm.evaluation.study_table import Row, StudyTable, front
 
 SCALE = [[0, "@sweep-low"], [1, "@sweep-high"]]
 
 
-def heatmap(table: StudyTable, view: View) -> list[Block]:
+def heatmap(table: StudyTable, view: View, say: Says) -> list[Block]:
     if not view.y:
         return []
     cells = grid(table, view)
     values = table.knob_values()
     across, up = values[view.x], values[view.y]
-    word = words_of(view.shown)
+    word = words_of(view.shown, say)
     z: list[list[float | None]] = []
     text, hover, numbers = [], [], []
     for up_value in up:
@@ -39,9 +40,7 @@ def heatmap(table: StudyTable, view: View) -> list[Block]:
         means = [_mean(found, view.shown) for found in rows]
         z.append(means)
         text.append(["" if m is None else number_text(m, view.shown) for m in means])
-        hover.append(
-            [_cell_words(table, found, word, view) for found in rows]
-        )
+        hover.append([_cell_words(table, found, view, say) for found in rows])
         numbers.append([found[0].number if found else None for found in rows])
     marks: list[Block] = [
         {"type": "heatmap", "x": list(range(len(across))), "y": list(range(len(up))), "z": z,
@@ -58,7 +57,7 @@ def heatmap(table: StudyTable, view: View) -> list[Block]:
     marks.append(
         {"type": "scatter", "mode": "markers", "x": [x for x, _ in empty],
          "y": [y for _, y in empty], "hoverinfo": "text",
-         "hovertext": ["not measured"] * len(empty),
+         "hovertext": [say("not_measured")] * len(empty),
          "marker": {"symbol": "square-open", "size": 16, "color": "@line"}}
     )  # fmt: skip
     chosen = next((row for row in table.complete if row.number == view.trial), None)
@@ -70,7 +69,7 @@ def heatmap(table: StudyTable, view: View) -> list[Block]:
              "marker": {"symbol": "square-open", "size": 30, "color": "@ink",
                         "line": {"width": 2}}}
         )  # fmt: skip
-    best = "stronger is better" if not is_low(view.shown) else "stronger is less, and better"
+    best = say("stronger_less" if is_low(view.shown) else "stronger")
     layout = {
         "margin": {"l": _left(up), "r": 8, "t": 8, "b": 44},
         "xaxis": {"title": symbol(view.x), "tickvals": list(range(len(across))), "showgrid": False,
@@ -79,21 +78,20 @@ def heatmap(table: StudyTable, view: View) -> list[Block]:
                   "ticktext": [knob_text(v) for v in up], "range": [-0.5, len(up) - 0.5]},
     }  # fmt: skip
     many = max((len(found) for found in cells.values()), default=1)
-    note = f"Each cell: {word}; {best}."
+    note = say("cell_note", word=word, best=best)
     if many > 1:
-        note += f" Means of up to {many} points, which differ in the other knobs."
+        note += say("means", many)
     options = [
-        {"value": m, "label": words_of(m)}
+        {"value": m, "label": words_of(m, say)}
         for m in dict.fromkeys((view.cost, view.quality, *qualities(table)))
         if m
     ]
     return [
-        board.choices("shown", "shown", options, view.shown, "Heatmap shows", span=12),
+        board.choices("shown", "shown", options, view.shown, say("shown"), span=12),
         board.chart(
             "heatmap", f"{symbol(view.y)} × {symbol(view.x)}", note, marks, layout,
             height=max(220, min(460, 90 + 42 * len(up))), event="trial", span=6,
-            spoken=f"{word} for each {symbol(view.y)} and {symbol(view.x)}; the table below has "
-            "the numbers",
+            spoken=say("heat_spoken", word=word, up=symbol(view.y), across=symbol(view.x)),
         ),
     ]  # fmt: skip
 
@@ -112,31 +110,33 @@ def _mean(rows: Sequence[Row], metric: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _cell_words(table: StudyTable, rows: Sequence[Row], word: str, view: View) -> str:
+def _cell_words(table: StudyTable, rows: Sequence[Row], view: View, say: Says) -> str:
     if not rows:
-        return "not measured"
+        return say("not_measured")
     if len(rows) == 1:
-        return _hover(table, rows[0])
+        return _hover(table, rows[0], say)
     mean = _mean(rows, view.shown)
     shown = "–" if mean is None else number_text(mean, view.shown)
-    return f"{word} {shown}: the mean of {counted(len(rows), 'point')}; a click opens the first"
+    points = number_of(len(rows), "point", say)
+    return say("cell_mean", word=words_of(view.shown, say), value=shown, points=points)
 
 
-def _hover(table: StudyTable, row: Row) -> str:
+def _hover(table: StudyTable, row: Row, say: Says) -> str:
     """A point in lines."""
     lines = [f"<b>{escape(knob_line(row, table))}</b>"]
     for metric in (*qualities(table), *costs(table)):
         if metric in ("seconds", "tokens_per_second"):
             continue  # of the machine, not of the point
-        line = f"{words_of(metric)} {shown_value(row, metric)}"
+        line = f"{words_of(metric, say)} {shown_value(row, metric)}"
         interval = row.measured.get("accuracy_ci95")
         if metric == "accuracy" and isinstance(interval, (list, tuple)) and len(interval) == 2:
-            line += f" (95 % interval {interval[0]:.2f} to {interval[1]:.2f})"
+            low, high = (f"{end:.2f}" for end in interval)
+            line += say("interval", low=low, high=high)
         lines.append(escape(line))
     return "<br>".join(lines)
 
 
-def front_chart(table: StudyTable, view: View) -> Block:
+def front_chart(table: StudyTable, view: View, say: Says) -> Block:
     rows = [r for r in table.complete if view.cost in r.measured and view.quality in r.measured]
     best = front(rows, view.cost, view.quality, is_low(view.cost))
     on_front = {row.number for row in best}
@@ -149,7 +149,7 @@ def front_chart(table: StudyTable, view: View) -> Block:
          "y": [r.measured[view.quality] for r in best], "hoverinfo": "skip",
          "line": {"color": "@axis", "width": 1.5, "dash": "dot"}},
         {"type": "scatter", "mode": "markers", "x": xs, "y": ys, "hoverinfo": "text",
-         "hovertext": [_hover(table, r) for r in rows], "customdata": [r.number for r in rows],
+         "hovertext": [_hover(table, r, say) for r in rows], "customdata": [r.number for r in rows],
          "marker": {"color": shade, "colorscale": SCALE, "cmin": 0,
                     "cmax": max(1, len(values) - 1),
                     "symbol": ["diamond" if r.number in on_front else "circle" for r in rows],
@@ -166,18 +166,19 @@ def front_chart(table: StudyTable, view: View) -> Block:
     )  # fmt: skip
     layout = {
         "margin": {"l": 52, "r": 12, "t": 8, "b": 44},
-        "xaxis": {"title": words_of(view.cost), "range": _range(xs)},
-        "yaxis": {"title": words_of(view.quality), "range": _range(ys)},
+        "xaxis": {"title": words_of(view.cost, say), "range": _range(xs)},
+        "yaxis": {"title": words_of(view.quality, say), "range": _range(ys)},
     }
-    by = f"; a stronger colour is a larger {symbol(colour_by)}" if len(values) > 1 else ""
-    lower = ", less is better" if is_low(view.cost) else ""
+    by = say("front_by", knob=symbol(colour_by)) if len(values) > 1 else ""
+    lower = say("front_lower") if is_low(view.cost) else ""
     return board.chart(
-        "front", "Pareto front",
-        f"Diamonds: no other point is better in both{lower}{by}. A click opens a point.",
+        "front", say("front"), say("front_note", lower=lower, by=by),
         marks, layout, height=_front_height(table, view), event="trial",
         span=6 if view.y else 12,
-        spoken=f"{words_of(view.quality)} against {words_of(view.cost)}: "
-        f"{counted(len(best), 'point')} on the front, listed in the table below",
+        spoken=say(
+            "front_spoken", quality=words_of(view.quality, say), cost=words_of(view.cost, say),
+            points=number_of(len(best), "point", say),
+        ),
     )  # fmt: skip
 
 
@@ -187,7 +188,7 @@ def _front_height(table: StudyTable, view: View) -> int:
     return max(220, min(460, 90 + 42 * len(table.knob_values()[view.y])))
 
 
-def parallel(table: StudyTable, view: View) -> Block:
+def parallel(table: StudyTable, view: View, say: Says) -> Block:
     """Knobs and metrics as parallel axes, one line a point."""
     values = table.knob_values()
     knobs = [name for name, found in values.items() if len(found) > 1]
@@ -209,13 +210,13 @@ def parallel(table: StudyTable, view: View) -> Block:
         marks.append(
             {"type": "scatter", "mode": "lines+markers", "x": list(range(len(heights))),
              "y": heights, "customdata": [row.number] * len(heights), "hoverinfo": "text",
-             "hovertext": [_hover(table, row)] * len(heights),
+             "hovertext": [_hover(table, row, say)] * len(heights),
              "line": {"color": colour, "width": 3 if is_chosen else 2 if is_best else 1},
              "marker": {"color": colour, "size": 7 if is_chosen or is_best else 4,
                         "symbol": "diamond" if is_best else "circle"}}
         )  # fmt: skip
     names = [escape(symbol(k)) for k in knobs]
-    names += [escape(axis_words(m)).replace(" per ", "<br>per ") for m in metrics]
+    names += [escape(axis_words(m, say)).replace(" per ", "<br>per ") for m in metrics]
     notes = []
     for place, knob in enumerate(knobs):
         found = values[knob]
@@ -236,10 +237,8 @@ def parallel(table: StudyTable, view: View) -> Block:
         "yaxis": {"visible": False, "range": [-0.08, 1.08]},
     }  # fmt: skip
     return board.chart(
-        "parallel", "All points at once",
-        "One line a point, from its knobs to what came of it; the coloured ones are the front.",
-        marks, layout, height=312, event="trial",
-        spoken="Parallel lines from knobs to metrics; the table below has the numbers",
+        "parallel", say("parallel"), say("parallel_note"), marks, layout, height=312, event="trial",
+        spoken=say("parallel_spoken"),
     )  # fmt: skip
 
 

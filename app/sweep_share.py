@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from app.sentences import counted
+from app.said import counted, said
 from app.store import RunError
 from flash_dllm.evaluation.sweep_file import SweepFile
 
@@ -23,28 +23,20 @@ def check_size(sweep: SweepFile) -> None:
     items = len(sweep.prompts) + len(sweep.tasks) * (sweep.limit or 0)
     endless = bool(sweep.tasks) and sweep.limit is None
     if endless or sweep.total * items > MOST_ANSWERS:
-        got = "whole tasks" if endless else (
-            f"{sweep.total * items} ({counted(sweep.total, 'point')} of {counted(items, 'item')})"
-        )
-        raise RunError(
-            f"On this page, which others use too, a sweep has at most {MOST_ANSWERS} answers "
-            f"(points × items), got {got}; leave out values or items, or run the page yourself "
-            "(python app.py)."
-        )
+        got = said("whole_tasks") if endless else said(
+            "answers_of", count=sweep.total * items, points=counted(sweep.total, "point"),
+            items=counted(items, "item"),
+        )  # fmt: skip
+        raise RunError(said("share_size", most=MOST_ANSWERS, got=got))
 
 
 def check_place(visitor: str, going: Sequence[str]) -> None:
     """Raise RunError if a visitor can't start a sweep now; `going` are the visitors whose sweeps
     run or wait. "" is a visitor of its own."""
     if visitor and visitor in going:
-        raise RunError(
-            "One visitor may have one sweep going on or waiting; pause or cancel it first."
-        )
+        raise RunError(said("share_visitor"))
     if len(going) >= MOST_SWEEPS:
-        raise RunError(
-            f"{MOST_SWEEPS} sweeps are running or waiting already, and more are not taken; try "
-            "again in a few minutes."
-        )
+        raise RunError(said("share_full", count=MOST_SWEEPS))
 
 
 def stand_back(

@@ -8,52 +8,57 @@ from typing import Any
 from app import board
 from app.board import Block
 from app.sweep_choice import View, costs, qualities
-from app.sweep_words import axis_words, is_low, knob_line, knob_text, shown_value, symbol
+from app.sweep_words import (
+    ENGLISH,
+    axis_words,
+    is_low,
+    knob_line,
+    knob_text,
+    shown_value,
+    symbol,
+)
+from app.words import Says
 from flash_dllm.evaluation.study_table import Row, StudyTable, front
 
 PROMPT_CHARACTERS = 90
+BY_ITEM = ("agreement_by_item", "tokens_by_item", "passes_by_item")
 
 
-def point_block(table: StudyTable, view: View, prompts: Sequence[str]) -> list[Block]:
+def point_block(
+    table: StudyTable, view: View, prompts: Sequence[str], say: Says
+) -> list[Block]:
     """The items of the chosen point."""
     row = next((row for row in table.rows if row.number == view.trial), None)
     if row is None or not row.is_complete:
         return [
-            board.text(
-                "point", "One point",
-                "Click a point in a picture, or its number in the table: its items are listed "
-                "here, and each opens as a run in Watch.", tag="h3", tone="quiet",
-            )
-        ]  # fmt: skip
+            board.text("point", say("point"), say("point_hint"), tag="h3", tone="quiet")
+        ]
     measured = row.measured
-    title = f"Point {row.number}: {knob_line(row, table)}"
-    columns, cells, picks = item_table(measured, prompts)
+    title = say("point_named", number=row.number, knobs=knob_line(row, table))
+    columns, cells, picks = item_table(measured, prompts, say)
     if not cells:
-        return [board.text("point", title, "This study kept no items.", tag="h3", tone="quiet")]
+        return [board.text("point", title, say("point_empty"), tag="h3", tone="quiet")]
     return [
         board.table(
-            "point", columns, cells, title=title,
-            note="A click on an item decodes it with this point's settings and opens the run in "
-            "Watch.",
-            words=(1, 2), event="item", picks=picks, pick_help="open this run in Watch",
+            "point", columns, cells, title=title, note=say("point_note"), words=(1, 2),
+            event="item", picks=picks, pick_help=say("point_help"),
         )
     ]  # fmt: skip
 
 
 def item_table(
-    measured: Mapping[str, Any], prompts: Sequence[str]
+    measured: Mapping[str, Any], prompts: Sequence[str], say: Says = ENGLISH
 ) -> tuple[list[str], list[list[str]], list[int]]:
     """(columns, rows of texts, what a click on a row sends) of a point's items."""
     correct = str(measured.get("correct", ""))
-    columns = ["item", "prompt"]
-    by_item = {
-        words: measured[key]
-        for key, words in (("agreement_by_item", "agreement"), ("tokens_by_item", "tokens"),
-                           ("passes_by_item", "passes"))
+    item, prompt_word, answer, *numbers = say.raw("item_columns")
+    kept = [
+        (words, key, measured[key])
+        for words, key in zip(numbers, BY_ITEM, strict=True)
         if isinstance(measured.get(key), (list, tuple))
-    }  # fmt: skip
+    ]
     has_verdicts = "0" in correct or "1" in correct
-    columns += (["answer"] if has_verdicts else []) + list(by_item)
+    columns = [item, prompt_word, *([answer] if has_verdicts else []), *(name for name, *_ in kept)]
     rows = []
     for n, prompt in enumerate(prompts):
         words = " ".join(prompt.split())
@@ -61,16 +66,16 @@ def item_table(
         cells = [str(n + 1), head]
         if has_verdicts:
             verdict = correct[n : n + 1]
-            cells.append({"1": "✓ right", "0": "✗ wrong"}.get(verdict, "–"))
-        for name, values in by_item.items():
+            cells.append({"1": say("right"), "0": say("wrong")}.get(verdict, "–"))
+        for _, key, values in kept:
             value = values[n] if n < len(values) else None
-            cells.append("–" if value is None else f"{value:.0%}" if name == "agreement"
+            cells.append("–" if value is None else f"{value:.0%}" if key == BY_ITEM[0]
                          else str(value))  # fmt: skip
         rows.append(cells)
     return columns, rows, list(range(len(rows)))
 
 
-def points_block(table: StudyTable, view: View) -> list[Block]:
+def points_block(table: StudyTable, view: View, say: Says) -> list[Block]:
     knobs = list(table.knob_values())
     metrics = [*qualities(table), *costs(table)]
     metrics = metrics or table.metrics()
@@ -88,14 +93,14 @@ def points_block(table: StudyTable, view: View) -> list[Block]:
             cells.append("" if row.is_complete else str(row.measured.get("reason", row.state)))
         rows.append(cells)
         picks.append(row.number if row.is_complete else None)
-    columns = ["point", *(symbol(k) for k in knobs), *(axis_words(m) for m in metrics), "front"]
-    columns += ["why not"] if is_odd else []
+    number, on_front, why_not = say.raw("points_columns")
+    names = [*(symbol(k) for k in knobs), *(axis_words(m, say) for m in metrics)]
+    columns = [number, *names, on_front, *([why_not] if is_odd else [])]
     return [
         board.table(
-            "points", columns, rows, title="Points",
-            note="The best first. Seconds are those of the machine that measured.",
-            words=(len(columns) - 1,) if is_odd else (), empty="No point is measured yet.",
-            event="trial", picks=picks, pick_help="show this point's items",
+            "points", columns, rows, title=say("points"), note=say("points_note"),
+            words=(len(columns) - 1,) if is_odd else (), empty=say("points_empty"),
+            event="trial", picks=picks, pick_help=say("points_help"),
         )
     ]  # fmt: skip
 

@@ -7,85 +7,102 @@ from collections.abc import Sequence
 
 from app import board
 from app.board import Block
-from app.sentences import counted
 from app.sweep_choice import View, costs, qualities
 from app.sweep_pictures import front_chart, heatmap, parallel
 from app.sweep_tables import point_block, points_block
-from app.sweep_words import is_low, knob_line, shown_value, symbol, words_of
+from app.sweep_words import (
+    ENGLISH,
+    is_low,
+    knob_line,
+    number_of,
+    shown_value,
+    symbol,
+    words_of,
+)
+from app.words import Says
 from flash_dllm.evaluation.study_table import Row, StudyTable, front
 
 
-def sweep_board(table: StudyTable, view: View, prompts: Sequence[str] = ()) -> str:
+def sweep_board(
+    table: StudyTable, view: View, prompts: Sequence[str] = (), language: str = "en"
+) -> str:
     """The board of a study. `prompts` are those of its items, for the list of one point."""
-    view = view.within(table)
+    view, say = view.within(table), Says("sweep", language)
     if not table.complete:
-        head = board.text("say", table.name, lead(table, view), tag="h2")
-        empty = board.text("empty", "Points appear here as they are measured.", tone="quiet")
-        return board.board(f"{table.name}/empty", [head, empty, *points_block(table, view)])
+        head = board.text("say", table.name, lead(table, view, say), tag="h2")
+        empty = board.text("empty", say("empty"), tone="quiet")
+        key = f"{table.name}/empty/{language}"
+        return board.board(key, [head, empty, *points_block(table, view, say)])
     blocks = [
-        board.text("say", table.name, lead(table, view), tag="h2"),
-        *_choices(table, view),
-        *heatmap(table, view),
-        front_chart(table, view),
-        *point_block(table, view, prompts),
-        parallel(table, view),
-        *points_block(table, view),
+        board.text("say", table.name, lead(table, view, say), tag="h2"),
+        *_choices(table, view, say),
+        *heatmap(table, view, say),
+        front_chart(table, view, say),
+        *point_block(table, view, prompts, say),
+        parallel(table, view, say),
+        *points_block(table, view, say),
     ]
-    return board.board(f"{table.name}/{view}", blocks)
+    return board.board(f"{table.name}/{view}/{language}", blocks)
 
 
-def lead(table: StudyTable, view: View) -> str:
+def lead(table: StudyTable, view: View, say: Says = ENGLISH) -> str:
     """What was measured and what came of it, in sentences."""
     done, sweep = len(table.complete), table.sweep
     parts = []
     if sweep is None:
-        parts.append(f"{counted(done, 'point')} of a study that another program made.")
+        parts.append(say("lead_foreign", points=number_of(done, "point", say)))
     else:
         missing = sweep.total - table.settled
-        of = f" of {sweep.total}" if missing > 0 else ""
         pruned = sum(row.state == "PRUNED" for row in table.rows)
-        beside = f" ({counted(pruned, 'point')} can't be)" if pruned else ""
-        words = [*sweep.tasks, *(["own prompts"] if sweep.prompts else [])]
+        beside = say("lead_beside", points=number_of(pruned, "point", say)) if pruned else ""
+        words = [*sweep.tasks, *([say("own_prompts")] if sweep.prompts else [])]
         items = next((row.measured.get("items") for row in table.complete), None)
-        on = f" on {counted(items, 'item')}" if isinstance(items, int) else ""
-        parts.append(f"{done}{of} points{beside}{on} of {', '.join(words)}.")
+        on = ""
+        if isinstance(items, int):
+            on = say("lead_on", items=number_of(items, "item", say))
+        points = number_of(sweep.total if missing > 0 else done, "point", say)
+        key = "lead_part" if missing > 0 else "lead"
+        parts.append(
+            say(key, done=done, points=points, beside=beside, on=on, words=", ".join(words))
+        )
         if table.is_cancelled:
-            parts.append("Cancelled: the rest will not be measured.")
+            parts.append(say("cancelled"))
     if table.complete and view.quality and view.cost:
         best = front(table.complete, view.cost, view.quality, is_low(view.cost))
         if best:
             top = max(best, key=lambda row: row.measured[view.quality])
             quick = best[0] if is_low(view.cost) else best[-1]
             parts.append(
-                f"The front goes from {_pair(top, view)} ({knob_line(top, table)}) to "
-                f"{_pair(quick, view)} ({knob_line(quick, table)})."
-                if top is not quick
-                else f"One point is best in both: {_pair(top, view)} ({knob_line(top, table)})."
-            )
-    return " ".join(parts)
+                say(
+                    "front_one" if top is quick else "front_from",
+                    top=_pair(top, view, say), top_knobs=knob_line(top, table),
+                    quick=_pair(quick, view, say), quick_knobs=knob_line(quick, table),
+                )
+            )  # fmt: skip
+    return ("" if say.language == "zh" else " ").join(parts)
 
 
-def _pair(row: Row, view: View) -> str:
-    return f"{words_of(view.quality)} {shown_value(row, view.quality)} at {_short(row, view.cost)}"
+def _pair(row: Row, view: View, say: Says) -> str:
+    return say(
+        "pair",
+        quality=words_of(view.quality, say), value=shown_value(row, view.quality),
+        cost=words_of(view.cost, say), cost_value=shown_value(row, view.cost),
+    )  # fmt: skip
 
 
-def _short(row: Row, metric: str) -> str:
-    return f"{shown_value(row, metric)} {words_of(metric)}"
-
-
-def _choices(table: StudyTable, view: View) -> list[Block]:
+def _choices(table: StudyTable, view: View, say: Says) -> list[Block]:
     knobs = list(table.knob_values())
     found = []
     metrics = {"quality": qualities(table), "cost": costs(table)}
-    titles = {"quality": "How good", "cost": "What it takes"}
+    titles = {"quality": say("how_good"), "cost": say("what_it_takes")}
     for name, names in metrics.items():
         if len(names) > 1:
-            options = [{"value": m, "label": words_of(m)} for m in names]
+            options = [{"value": m, "label": words_of(m, say)} for m in names]
             found.append(
                 board.choices(name, name, options, getattr(view, name), titles[name], span=6)
             )
     if len(knobs) > 2:
         options = [{"value": knob, "label": symbol(knob)} for knob in knobs]
-        found.append(board.choices("x", "x", options, view.x, "Heatmap, across", span=6))
-        found.append(board.choices("y", "y", options, view.y, "Heatmap, up", span=6))
+        found.append(board.choices("x", "x", options, view.x, say("across"), span=6))
+        found.append(board.choices("y", "y", options, view.y, say("up"), span=6))
     return found

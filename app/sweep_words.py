@@ -4,35 +4,43 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.said import counted, said
+from app.words import Says
 from flash_dllm.evaluation.study_table import Row, StudyTable
 from flash_dllm.trace import DecodeTrace
 
-# metric → (words, digits behind the point, whether less is better)
-METRICS: dict[str, tuple[str, int, bool]] = {
-    "accuracy": ("accuracy", 3, False),
-    "agreement": ("agreement with one token a step", 3, False),
-    "tokens_per_pass": ("tokens per pass", 2, False),
-    "tokens_per_step": ("tokens per step", 2, False),
-    "rows_per_token": ("rows per token", 1, True),
-    "tokens_per_second": ("tokens per second", 1, False),
-    "seconds": ("seconds", 1, True),
+# metric → (digits behind the point, whether less is better)
+METRICS: dict[str, tuple[int, bool]] = {
+    "accuracy": (3, False),
+    "agreement": (3, False),
+    "tokens_per_pass": (2, False),
+    "tokens_per_step": (2, False),
+    "rows_per_token": (1, True),
+    "tokens_per_second": (1, False),
+    "seconds": (1, True),
 }
+ENGLISH = Says("sweep", "en")
 QUALITY = ("accuracy", "agreement")
 SYMBOLS = {"epsilon": "ε", "gamma": "γ", "window_size": "βₘ", "track_size": "βₜ"}
 
 
-def words_of(metric: str) -> str:
-    """A metric's name as the page writes it."""
-    return METRICS[metric][0] if metric in METRICS else metric.replace("_", " ")
+def words_of(metric: str, say: Says = ENGLISH) -> str:
+    """A metric's name as the page writes it; one of another program's stays as it is."""
+    return say.raw("metrics").get(metric, metric.replace("_", " "))
 
 
-def axis_words(metric: str) -> str:
-    return "agreement" if metric == "agreement" else words_of(metric)
+def axis_words(metric: str, say: Says = ENGLISH) -> str:
+    return say("agreement") if metric == "agreement" else words_of(metric, say)
+
+
+def number_of(count: int, noun: str, say: Says) -> str:
+    """A number with its noun."""
+    return counted(count, noun).within(say.language)
 
 
 def is_low(metric: str) -> bool:
     """Whether less of it is better."""
-    return metric in METRICS and METRICS[metric][2]
+    return metric in METRICS and METRICS[metric][1]
 
 
 def shown_value(row: Row, metric: str) -> str:
@@ -49,7 +57,7 @@ def shown_value(row: Row, metric: str) -> str:
 
 def number_text(value: float, metric: str) -> str:
     """A number with the digits that its metric has."""
-    return f"{value:.{METRICS[metric][1]}f}" if metric in METRICS else f"{value:.4g}"
+    return f"{value:.{METRICS[metric][0]}f}" if metric in METRICS else f"{value:.4g}"
 
 
 def symbol(knob: str) -> str:
@@ -79,15 +87,15 @@ def knob_text(value: Any) -> str:
 def compared(trace: DecodeTrace, row: Row, item: int) -> str:
     """Whether a run is what the sweep measured, in words."""
     if row.measured.get("model") not in (None, trace.model.fingerprint):
-        return "Its model has other weights than the one that was measured."
+        return said("other_weights")
     found = trace.tokens, trace.passes
     kept = [row.measured.get(key) for key in ("tokens_by_item", "passes_by_item")]
     if not all(isinstance(values, (list, tuple)) and item < len(values) for values in kept):
         return ""
     before = tuple(values[item] for values in kept if values is not None)
     if found == before:
-        return f"{found[0]} tokens in {found[1]} passes, as measured."
-    return (
-        f"{found[0]} tokens in {found[1]} passes; the sweep measured {before[0]} in {before[1]} "
-        "(another machine, or a batch whose sums round otherwise)."
-    )
+        return said("as_measured", tokens=found[0], passes=found[1])
+    return said(
+        "not_as_measured", tokens=found[0], passes=found[1], tokens_before=before[0],
+        passes_before=before[1],
+    )  # fmt: skip

@@ -23,8 +23,8 @@ from app import sweep_share
 from app.models import NOT_HERE
 from app.presets import ASSETS, EMBEDDED, TOY
 from app.runs import Runs
-from app.sentences import counted
-from app.store import RunError
+from app.said import Said, counted, said
+from app.store import RunError, unsaved
 from flash_dllm.evaluation.study_table import (
     CANCELLED,
     StudyTable,
@@ -122,7 +122,7 @@ class Sweeps:
         """A study as the page names it."""
         if place.storage:
             return place.name
-        return f"{read_sweep(BUNDLED / f'{place.name}.yaml').study} (recorded)"
+        return said("study_recorded", name=read_sweep(BUNDLED / f"{place.name}.yaml").study)
 
     def mine(self) -> list[Place]:
         """The studies of this page's own storage, the newest first."""
@@ -141,11 +141,15 @@ class Sweeps:
 
     def uploaded(self, path: str) -> list[Place]:
         """The studies of a file that a visitor brought. Raises RunError."""
-        return self._at(path)
+        try:
+            return self._at(path)
+        except RunError as error:
+            # what is wrong with it would name the server's own folder
+            raise RunError(said("no_study_file")) from error
 
     def _at(self, storage: str) -> list[Place]:
         if not storage:
-            raise RunError("Type a storage's address, like sqlite:////home/me/sweep.db.")
+            raise RunError(said("type_an_address"))
         if "://" not in storage:
             storage = f"sqlite:///{Path(storage).resolve()}"
         try:
@@ -153,7 +157,7 @@ class Sweeps:
         except ValueError as error:
             raise RunError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
         if not names:
-            raise RunError(f"There is no study in {shown_address(storage)} yet.")
+            raise RunError(said("no_study_in", address=shown_address(storage)))
         return [Place(name, storage) for name in names]
 
     def table(self, place: Place) -> StudyTable:
@@ -171,10 +175,17 @@ class Sweeps:
     def write(self, place: Place, path: Path) -> None:
         """A study as .csv or .parquet, as `flash_dllm.sweep --export` writes it, or as .yaml.
         Raises RunError."""
-        table = self.table(place)
+        try:
+            self._write(self.table(place), place, path)
+        except ImportError as error:
+            raise RunError(f"{error}.") from error
+        except OSError as error:
+            raise RunError(unsaved(error)) from error
+
+    def _write(self, table: StudyTable, place: Place, path: Path) -> None:
         if path.suffix == ".yaml":
             if table.sweep is None:
-                raise RunError("This study does not say how it was made, so it has no file.")
+                raise RunError(said("study_no_file"))
             path.write_text(as_yaml(table.sweep), encoding="utf-8")
             return
         if not place.storage and path.suffix == ".csv":
@@ -184,18 +195,14 @@ class Sweeps:
 
         from flash_dllm.sweep import export, export_table
 
-        try:
-            if place.storage:
-                export(optuna.load_study(study_name=place.name, storage=place.storage), path)
-            else:
-                import pandas
+        if place.storage:
+            export(optuna.load_study(study_name=place.name, storage=place.storage), path)
+            return
+        import pandas
 
-                # digits, one an item, and no number
-                kinds = {"user_attrs_correct": str}
-                read = pandas.read_csv(BUNDLED / f"{place.name}.csv", dtype=kinds)
-                export_table(read, path)
-        except ImportError as error:
-            raise RunError(f"{error}.") from error
+        # digits, one an item, and no number
+        kinds = {"user_attrs_correct": str}
+        export_table(pandas.read_csv(BUNDLED / f"{place.name}.csv", dtype=kinds), path)
 
     # --- a sweep that runs
 
@@ -203,12 +210,12 @@ class Sweeps:
         """Begin a sweep, or go on with it; the number to watch it by. Raises RunError, on a page
         that many share also for more than a fair share (`app/sweep_share.py`)."""
         if model == TOY:
-            raise RunError("The toy example answers from a table; choose a model for a sweep.")
+            raise RunError(said("toy_sweep"))
         self.runs.models.check(model)
         with self._starting:
             going = self._going()
             if any(job.place == Place(sweep.study, sweep.storage) for job in going):
-                raise RunError("This sweep is running already; pause it first.")
+                raise RunError(said("sweep_running"))
             if not self.runs.models.is_open:
                 sweep_share.check_size(sweep)
                 sweep_share.check_place(visitor, [job.visitor for job in going])
@@ -224,7 +231,7 @@ class Sweeps:
         # a stranger's file may name any task, and code answers outside of a sandbox
         is_foreign = not self.runs.models.is_open and place.storage != self.storage
         if not place.storage or table.sweep is None or is_foreign:
-            raise RunError("Only a sweep that was started on this page can go on here.")
+            raise RunError(said("sweep_only_here"))
         sweep = replace(table.sweep, storage=place.storage)
         model = self.runs.models.named(sweep.model, sweep.dtype, sweep.quantize)
         return self.start(sweep, model, visitor)
@@ -258,7 +265,7 @@ class Sweeps:
             job.is_cancelled = True
         self.pause(number)
         if not place.storage:
-            raise RunError("The bundled study is not running, so there is nothing to cancel.")
+            raise RunError(said("bundled_cancel"))
         import optuna
 
         try:
@@ -272,7 +279,7 @@ class Sweeps:
         is paused. Raises RunError."""
         job = self._jobs.get(number)
         if job is None:
-            raise RunError("This sweep is no longer known; press Resume.")
+            raise RunError(said("sweep_unknown"))
         try:
             while not job.ended.wait(EVERY):
                 yield job
@@ -293,11 +300,13 @@ class Sweeps:
             job.state = "finished"
         except Stopped:
             job.state = "paused"
-        except (RunError, ValueError, OSError, RuntimeError, ImportError) as error:
+        except RunError as error:
+            job.state, job.error = "failed", error.line
+        except (ValueError, OSError, RuntimeError, ImportError) as error:
             job.state, job.error = "failed", f"{str(error).rstrip('.')}."
         except Exception as error:
             log.exception("the sweep %s failed", job.sweep.study)
-            job.state, job.error = "failed", f"The sweep ended: {error}."
+            job.state, job.error = "failed", said("sweep_ended", error=error)
         finally:
             job.ended.set()
 
@@ -343,31 +352,32 @@ class Sweeps:
 def progress(job: SweepJob) -> str:
     """The status line of a sweep."""
     if job.state == "waiting" and job.ahead > 1:
-        return f"{job.ahead} sweeps of this server come before this one."
+        return said("sweeps_before", count=job.ahead)
     if job.state == "waiting":
-        return "Another sweep is running on this server; this one is next."
+        return said("sweep_next")
     if job.state == "loading":
-        return job.said or "loading model"
-    points = f"{job.done} of {counted(job.total, 'point')}"
+        return job.said or said("loading")
+    points: dict[str, Any] = {"done": job.done, "points": counted(job.total, "point")}
     if job.state == "running":
         now = time.monotonic() - job.begun
-        line = f"{points} measured; this one: {counted(job.steps, 'step')}, {now:.0f} s"
+        steps = counted(job.steps, "step")
+        line = said("sweep_line", steps=steps, seconds=f"{now:.0f}", **points)
         if job.seconds:
             # the first point may carry the one-token answers of all
             later = job.seconds[1:] or job.seconds
             left = (job.total - job.done) * sum(later) / len(later) - now
-            line += f"; about {in_minutes(max(1.0, left))} left"
+            return said("sweep_left", line=line, time=in_minutes(max(1.0, left)))
         return line
     if job.state == "paused" and job.is_cancelled:
-        return f"Cancelled after {points}."
+        return said("study_cancelled", **points)
     if job.state == "paused":
-        return f"Paused: {points} measured. Resume goes on from here."
+        return said("sweep_paused", **points)
     if job.state == "failed":
-        return f"{points} measured, then: {job.error}"
-    return f"Finished: {points} measured."
+        return said("sweep_failed", error=job.error, **points)
+    return said("sweep_finished", **points)
 
 
-def in_minutes(seconds: float) -> str:
+def in_minutes(seconds: float) -> Said:
     """A duration in words.
 
     >>> in_minutes(42.3), in_minutes(150), in_minutes(7500)
@@ -375,7 +385,7 @@ def in_minutes(seconds: float) -> str:
     """
     whole = round(seconds)
     if whole < 60:
-        return f"{whole} s"
+        return said("time_seconds", s=whole)
     if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+        return said("time_minutes", m=whole // 60, s=whole % 60)
+    return said("time_hours", h=whole // 3600, m=whole % 3600 // 60)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from app import board, compare
-from app.sentences import counted
+from app.run_lines import model_line, settings_line
+from app.said import counted
 from app.token_text import visible
-from app.views import model_line, settings_line
+from app.words import Says
 from flash_dllm.trace import DecodeTrace
 
 API = """from gradio_client import Client
@@ -27,38 +28,34 @@ show(trace)      # the player
 figure(trace)    # a plotly figure with one frame per step"""
 
 
-def traces_board(trace: DecodeTrace, name: str) -> str:
+def traces_board(trace: DecodeTrace, name: str, language: str = "en") -> str:
     """The board of one kept run."""
+    say = Says("traces", language)
     cost = compare.cost(trace)
+    numbers = (
+        str(cost.tokens), str(cost.steps), str(cost.passes), f"{cost.tokens_per_pass:.2f}",
+        str(cost.verified),
+    )  # fmt: skip
+    steps = counted(len(trace.steps), "step").within(language)
+    facts = (
+        visible(trace.prompt), visible(trace.text), settings_line(trace), model_line(trace),
+        say(trace.status, steps=steps), name,
+    )  # fmt: skip
     return board.board(
-        f"traces/{name}",
+        f"traces/{name}/{language}",
         [
             board.stats(
                 "numbers",
-                [
-                    ("tokens", str(cost.tokens), ""),
-                    ("steps", str(cost.steps), ""),
-                    ("passes", str(cost.passes), ""),
-                    ("tokens per pass", f"{cost.tokens_per_pass:.2f}", ""),
-                    ("kept by check", str(cost.verified), ""),
-                ],
+                [(words, number, "") for words, number in zip(
+                    say.raw("numbers"), numbers, strict=True
+                )],
             ),
             board.table(
-                "facts", ["what", "value"],
-                [
-                    ["prompt", visible(trace.prompt)],
-                    ["answer", visible(trace.text)],
-                    ["settings", settings_line(trace)],
-                    ["model", model_line(trace)],
-                    ["state", f"{trace.status}, {counted(len(trace.steps), 'step')} recorded"],
-                    ["name", name],
-                ],
-                title="This run", words=(0, 1),
+                "facts", say.raw("columns"),
+                [[words, fact] for words, fact in zip(say.raw("facts"), facts, strict=True)],
+                title=say("run"), words=(0, 1),
             ),
-            board.code(
-                "api", "From a program", API,
-                "Four endpoints, among them /sweep; /decode and /sweep stream.",
-            ),  # fmt: skip
-            board.code("notebook", "In a notebook", NOTEBOOK, "docs/notebook.ipynb shows more."),
+            board.code("api", say("program"), API, say("program_note")),
+            board.code("notebook", say("notebook"), NOTEBOOK, say("notebook_note")),
         ],
     )  # fmt: skip

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from app.sentences import counted
+from app.said import counted, said
 from app.store import RunError
 
 
@@ -109,15 +109,9 @@ class Turns:
     def _check(self, visitor: str) -> None:
         going = [place.visitor for place in self._places if not place.stop.is_set()]
         if going.count(visitor) >= self._each:
-            raise RunError(
-                f"One visitor may have at most {counted(self._each, 'run')} going on or waiting; "
-                "wait until one has ended, or stop one."
-            )
+            raise RunError(said("visitor_full", runs=counted(self._each, "run")))
         if len(self._places) >= self._at_most:
-            raise RunError(
-                f"{self._at_most} runs are waiting already, and more are not taken; try again "
-                "in a minute."
-            )
+            raise RunError(said("line_full", count=self._at_most))
 
     def _end_turn(self, place: Place) -> None:
         """Whoever had a turn goes behind the others, with all of this visitor's runs."""

@@ -11,12 +11,13 @@ from app.link import parameters, read_link
 from app.opening import opening
 from app.player import STATIC
 from app.runs import Runs
+from app.said import said
 from app.shelf import remembered
 from app.store import RunError
 from app.sweeps import Sweeps
 from app.tabs.compare import Compare
 from app.tabs.figure import FigureTab
-from app.tabs.labels import Labels
+from app.tabs.labels import Labels, intro
 from app.tabs.learn import Learn
 from app.tabs.linked import Linked
 from app.tabs.reload import Reload
@@ -25,13 +26,6 @@ from app.tabs.sweep import Sweep
 from app.tabs.traces import Traces
 from app.tabs.verify_lab import VerifyLab
 from app.tabs.watch import Watch
-
-INTRO = (
-    "<h1>Flash-dLLM, step by step</h1><p>A diffusion language model starts from blanks and fills "
-    "in many at once. Watch which words it writes straight away, which ones it <em>checks</em> "
-    "first, and where the check says stop.</p>"
-    '<p class="fd-jump"><a href="#fd-prompt-box">Try a prompt of your own</a></p>'
-)
 
 
 class Page:
@@ -42,7 +36,7 @@ class Page:
 
     def __init__(self, runs: Runs, first: str, sweeps: Sweeps) -> None:
         with gr.Blocks(analytics_enabled=False, title="Flash-dLLM explorer") as self.demo:
-            gr.HTML(INTRO, elem_classes="fd-intro")
+            head = gr.HTML(intro("en"), elem_classes="fd-intro")
             run_id, mine = gr.State(first), gr.State([])
             with gr.Tabs() as tabs:
                 self.watch = Watch(runs, first)
@@ -54,13 +48,13 @@ class Page:
                 figure = FigureTab(runs)
             reload = Reload(runs)
             linked = Linked(learn, compare)
-            Labels(self.watch, lab, compare, sweep, traces).wire(learn.asked)
+            Labels(head, self.watch, lab, compare, sweep, traces).wire(learn.asked)
             self.watch.wire(run_id)
             lab.wire(run_id, self.watch, learn.asked)
             compare.wire(run_id, mine, learn.asked)
-            sweep.wire(run_id, self.watch, tabs)
+            sweep.wire(run_id, self.watch, tabs, learn.asked)
             learn.wire()
-            traces.wire(run_id, mine, self.watch, tabs, linked)
+            traces.wire(run_id, mine, self.watch, tabs, linked, learn.asked)
             figure.wire(run_id)
             run_id.change(remembered, [mine, run_id], mine, api_name="remember", **SHORT)
             reload.wire(run_id, self.watch, tabs, linked)
@@ -79,9 +73,7 @@ class Page:
             try:
                 link = read_link(parameters(str(event.query)))
             except ValueError as error:
-                raise RunError(
-                    f"The link can't be followed: {error}. The page shows its first example."
-                ) from error
+                raise RunError(said("link_wrong", error=error)) from error
             if link is None:
                 return [gr.skip()] * len(self.opened)
             if link.is_language_only:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app import sentences
+from app.lab_tables import in_words
+from app.said import Said, said
+from app.step_view import judged
 from app.theme import COMMITTED, MASKED
-from app.views import Lines, dump, judged
-from app.words import LANGUAGES
-from flash_dllm.rejudge import rejudge
+from app.view_tables import Lines, dump
+from app.words import LANGUAGES, Says
+from flash_dllm.rejudge import Rejudged, rejudge
 from flash_dllm.trace import DecodeTrace
 
 
@@ -62,4 +65,12 @@ def what_if(
             "lines": [] if is_same else lines.unsent(),
         }
     )
-    return message, "" if is_same else f"{again.badge}: {again.explanation}"
+    return message, "" if is_same else _in_words(trace, again)
+
+
+def _in_words(trace: DecodeTrace, again: Rejudged) -> Said:
+    badges = [in_words(Says("lab", language), trace, again) for language in LANGUAGES]
+    return said(
+        "whatif", badge=Said([badge for badge, _ in badges]),
+        explanation=Said([explanation for _, explanation in badges]),
+    )  # fmt: skip

@@ -11,7 +11,7 @@ const cache = new Map();
 // --- words: Python sends every sentence in every language; the page's choice picks one
 const allWords = JSON.parse(props.words), languages = Object.keys(allWords), colours = JSON.parse(props.sequence);
 const firstOf = (names) => names.map((name) => (name || '').slice(0, 2).toLowerCase()).find((name) => languages.includes(name));
-let language = firstOf([new URLSearchParams(location.search).get('lang'), window.fdLanguage, ...(navigator.languages || [])]) || languages[0];
+let language = firstOf([new URLSearchParams(location.search).get('lang'), window.fdLanguage, props.language, ...(navigator.languages || [])]) || languages[0];
 let colourBy = 'state', alive = -1;
 const fill = (template, parts) => template.replace(/{(\w+)}/g, (_, name) => parts[name]);
 const w = (key, parts) => { const template = allWords[language][key]; return parts && !Array.isArray(template) ? fill(template, parts) : template; };
@@ -398,7 +398,10 @@ if (props.follows && ['reload', 'back_forward'].includes(performance.getEntriesB
 }
 if (props.follows) { // Python has to know the reader's language, too
   const kept = firstOf([asked.get('lang')]);
-  if (kept && kept !== language) { window.fdLanguage = kept; speak(kept); }
+  if (kept && kept !== language) speak(kept);
+  // and so have all other parts of the page
+  window.fdLanguage = language; document.documentElement.lang = language;
+  document.dispatchEvent(new CustomEvent('fd-language', { detail: language }));
   if (language !== languages[0]) asked.set('lang', language);
 }
 if (props.follows && asked.size) setTimeout(() => trigger('follow', { query: asked.toString() }), 0);

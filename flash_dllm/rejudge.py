@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from flash_dllm.canvas import Canvas
 from flash_dllm.query import VerifyAsk
+from flash_dllm.replay_answers import redecide
 from flash_dllm.strategies.base import Decision, DecodingStrategy, StepState
 from flash_dllm.trace import (
     Branch,
@@ -29,7 +30,6 @@ from flash_dllm.trace import (
     StopReason,
     Verdict,
 )
-from flash_dllm.trace_replay import redecide
 from flash_dllm.trace_schema import read_settings
 
 # stands for a mask view that was not recorded: agrees with no draft and passes no γ

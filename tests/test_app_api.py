@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import time
 
 import pytest
@@ -163,6 +164,38 @@ def test_a_prompt_that_can_not_be_is_one_sentence_for_a_client(client, prompt, s
     with pytest.raises(Exception, match=sentence) as error:
         client.predict(prompt, 64, api_name="/decode")
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "arguments", "sentence"),
+    [
+        ("/decode", {"prompt": 5}, "Prompt must be a text, got 5."),
+        ("/decode", {"prompt": "a", "gen_length": "abc"},
+         "Gen length must be a whole number, got 'abc'."),
+        ("/decode", {"prompt": "a", "gen_length": 3.7},
+         "Gen length must be a whole number, got 3.7."),
+        ("/decode", {"prompt": "a", "epsilon": [1]}, "Epsilon must be a number, got [1]."),
+        ("/decode", {"prompt": "a", "settings": [1]}, "Settings must be an object, got [1]."),
+        ("/rejudge", {"trace": 5}, "Trace must be a text, got 5."),
+        ("/metrics", {"trace": None}, "Trace must be a text, got None."),
+        ("/sweep", {"search": "x"}, "Search must be an object, got 'x'."),
+        ("/sweep", {"search": {"gamma": [0.5]}, "tasks": "word"},
+         "Tasks must be a list, got 'word'."),
+        ("/sweep", {"search": {"gamma": [0.5]}, "prompts": ["a", 5]},
+         "Prompts, place 2, must be a text, got 5."),
+    ],
+)  # fmt: skip
+def test_an_argument_of_another_kind_is_one_sentence_for_a_client(
+    client, endpoint, arguments, sentence
+):
+    with pytest.raises(Exception, match=re.escape(sentence)) as error:
+        client.predict(**arguments, api_name=endpoint)
+    assert str(error.value) == sentence
+
+
+def test_a_number_that_came_as_text_is_a_number(client):
+    found = client.predict(to_json(toy()), None, "0.9", api_name="/rejudge")
+    assert found["first_change"] == 1
 
 
 def test_a_client_that_cancels_ends_its_run_and_no_other():

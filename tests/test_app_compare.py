@@ -7,9 +7,10 @@ import pytest
 
 from app import compare, rival
 from app.compare_view import compare_board, cost_rows
+from app.jobs import RAW
 from app.presets import EMBEDDED, TOY, variants
 from app.real_run import prepare
-from app.runs import RAW, Runs
+from app.runs import Runs
 from app.store import RunError
 from app.words import Says
 from flash_dllm.trace import DecodeTrace

@@ -1,5 +1,6 @@
 """Files in and out of the server when something is wrong: a full disk, damage, two visitors."""
 
+import html
 import json
 import os
 import subprocess
@@ -14,9 +15,10 @@ import pytest
 
 from app.opening import opening
 from app.runs import Runs
-from app.store import RunError, Store
+from app.store import MOST_PASSING, RunError, Store
+from app.sweeps import Sweeps
 from app.tabs.traces import MAKERS
-from app.tabs.watch_events import WatchEvents
+from app.tabs.watch_events import STATUS, WatchEvents
 from flash_dllm.trace_json import load, save, to_json
 from tests.app_traces import rich, toy
 
@@ -61,7 +63,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_is_shown_all_the_same():
         "The file can't be saved: file too large; free some room on the server, then try again."
     )
     assert told["found"] == dict.fromkeys(["html", "png", "gif", "zip", "json"], sentence)
-    assert told["status"] == f"finished: 4 tokens. {sentence}"
+    assert told["status"][0] == f"finished: 4 tokens. {sentence}"
     assert told["file"] is None and told["view"] == 4
     assert told["left"] == [], "half a file was left"
 
@@ -105,11 +107,25 @@ def test_a_damaged_file_is_one_sentence_and_nothing_is_kept(tmp_path, how):
     assert path.read_bytes() != to_json(toy()).encode()
     runs = Runs()
     with pytest.raises(gr.Error) as error:
-        WatchEvents(runs, []).load(str(path))
+        list(WatchEvents(runs, []).load(str(path)))
     message = error.value.message
     assert message.startswith("This file holds no trace that can be shown: ")
     assert message.endswith(".") and "\n" not in message and len(message) < 300
     assert str(tmp_path) not in message and len(runs.store) == 0
+
+
+def test_reading_a_file_is_told_before_and_after(tmp_path):
+    save(toy(), tmp_path / "run.json")
+    events = WatchEvents(Runs(), ["epsilon", "gamma"])
+    first, last = events.load(str(tmp_path / "run.json"))
+    assert json.loads(first[STATUS])[0] == "reading the file …"
+    assert json.loads(last[STATUS])[0].endswith(": 3 steps.") and len(first) == len(last)
+    assert [part for k, part in enumerate(first) if k != STATUS] == [gr.skip()] * (len(first) - 1)
+    (tmp_path / "run.json").write_text("{")
+    left = []
+    with pytest.raises(gr.Error) as error:
+        left.extend(part[STATUS] for part in events.load(str(tmp_path / "run.json")))
+    assert json.loads(left[-1])[0] == html.unescape(error.value.message)
 
 
 def test_a_damaged_bundled_run_does_not_keep_the_page_from_opening(tmp_path, monkeypatch):
@@ -174,3 +190,19 @@ def test_files_go_with_their_run():
     assert not file.exists() and not picture.exists()
     with pytest.raises(RunError, match="no longer kept"):
         store.file_of(name)
+
+
+def test_files_of_studies_are_kept_for_a_while_and_go_with_the_page():
+    store = Runs().store
+    paths = [store.passing("study.csv") for _ in range(MOST_PASSING + 3)]
+    assert len(set(paths)) == len(paths) and all(path.name == "study.csv" for path in paths)
+    there = [path.parent.is_dir() for path in paths]
+    assert there == [False] * 3 + [True] * MOST_PASSING
+    assert paths[-1].is_relative_to(store.folder)
+
+
+@pytest.mark.parametrize("kind", ["csv", "yaml"])
+def test_a_study_that_can_not_be_written_is_one_sentence(tmp_path, kind):
+    sweeps = Sweeps(Runs())
+    with pytest.raises(RunError, match="^The file can't be saved: no such file or directory; "):
+        sweeps.write(sweeps.bundled()[0], tmp_path / "gone" / f"study.{kind}")

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app import presets
+from app.control_values import values_of
 from app.presets import EMBEDDED, TOY
-from app.runs import Runs, values_of
+from app.runs import Runs
 from app.store import RunError, Store, name_of
 from flash_dllm.trace_json import save, to_json
 from tests.app_traces import SlowEngine, rich, toy
@@ -270,13 +271,13 @@ def test_a_job_that_nobody_came_for_is_forgotten(runs, monkeypatch):
 
 def test_the_cost_of_a_run_is_learned_from_the_latest_one_of_its_kind(runs):
     kind = EMBEDDED, "flash_verify", "flash"
-    assert runs.estimate(*kind, 32) == "The first run of this kind shows what it costs."
+    assert runs.paces.estimate(*kind, 32) == "The first run of this kind shows what it costs."
     trace = runs.decode(runs.prepare("hello", EMBEDDED, values(runs)))
-    line = runs.estimate(*kind, 32)
+    line = runs.paces.estimate(*kind, 32)
     assert line.startswith(f"Run takes about {trace.passes} passes, ")
     assert line.endswith(" s on this machine.")
-    assert runs.estimate(*kind, 64).startswith(f"Run takes about {2 * trace.passes} passes, ")
-    runs.guess(EMBEDDED, trace)  # a recorded run does not replace one that was timed here
-    assert runs.estimate(*kind, 32) == line
+    assert runs.paces.estimate(*kind, 64).startswith(f"Run takes about {2 * trace.passes} passes, ")
+    runs.paces.guess(EMBEDDED, trace)  # a recorded run does not replace one that was timed here
+    assert runs.paces.estimate(*kind, 32) == line
     for blank in (None, 0, 5000):
-        assert runs.estimate(*kind, blank).startswith("The first run")
+        assert runs.paces.estimate(*kind, blank).startswith("The first run")

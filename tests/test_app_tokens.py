@@ -15,6 +15,7 @@ from app.link import Link, query_of, read_link
 from app.outline import Line, outline
 from app.presets import TRACES
 from app.real_run import verdict
+from app.step_view import looks
 from app.token_text import END
 from flash_dllm.trace import Proposal, Verdict
 from flash_dllm.trace_json import load
@@ -92,9 +93,9 @@ def test_the_attention_of_a_step_is_split_into_prompt_and_answer():
 def test_a_step_that_recorded_only_some_positions_says_so():
     trace = load(TRACES / "word-1.json")
     whole, cut = trace.steps[0], trace.steps[4]
-    assert views.looks(trace, whole)[2:] == [51, 1]
-    assert views.looks(trace, cut)[2:] == [64, 0]
-    prompt, answer = views.looks(trace, cut)[:2]
+    assert looks(trace, whole)[2:] == [51, 1]
+    assert looks(trace, cut)[2:] == [64, 0]
+    prompt, answer = looks(trace, cut)[:2]
     assert abs(prompt + answer - 1000 * sum(mass for _, mass in cut.attention)) <= 1
 
 

@@ -37,12 +37,12 @@ def test_stopped_is_said_before_the_picture_is_made():
     number = runs.enqueue(runs.prepare("hello", EMBEDDED, values))
     updates = WatchEvents(runs, []).updates(number, "")
     start = next(updates)
-    while json.loads(next(updates)[3]).startswith("started"):
+    while json.loads(next(updates)[3])[0] == "started":
         pass
     assert json.loads(start[0])["live"] and runs.stop(number)
     *_, said, shown = updates
     status = json.loads(said[3])
-    assert status.startswith("stopped at step ")
+    assert status[0].startswith("stopped at step ")
     assert [part for part in said if part != said[3]] == [gr.skip()] * 4
     view, _, name, again, _ = shown
     assert json.loads(again) == status and json.loads(view)["run"] == name

@@ -32,7 +32,7 @@ def leaves(part, path=()):
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_every_text_is_there_with_the_same_fields(language):
     english, other = page_words("en"), page_words(language)
-    for part in ("lab", "compare", "parts"):
+    for part in ("lab", "compare", "sweep", "traces", "intro", "parts"):
         theirs = dict(leaves(other[part]))
         for path, text in leaves(english[part]):
             # a form for one may spell the number out
@@ -46,7 +46,8 @@ def test_every_text_is_there_with_the_same_fields(language):
 def test_no_text_of_another_language_is_english():
     hangul, han = re.compile("[가-힣]"), re.compile("[一-鿿]")
     for language, script in (("ko", hangul), ("zh", han)):
-        for path, text in leaves({k: page_words(language)[k] for k in ("lab", "compare")}):
+        parts = ("lab", "compare", "sweep", "traces", "intro")
+        for path, text in leaves({k: page_words(language)[k] for k in parts}):
             plain = FIELD.sub("", text)
             is_sign = not re.search("[A-Za-z]{3}", plain)
             assert script.search(plain) or is_sign, (language, path, text)

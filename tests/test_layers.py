@@ -51,6 +51,7 @@ RULES = {
     "kernels": {"kernels", "torch", "triton"},
     "app/ui.py": {"app", "gradio"},
     "app/tabs": {"app", "flash_dllm", "gradio"},
+    "app/arguments.py": {"app", "pydantic"},
     "app/serve.py": {"app", "gradio", "starlette"},
     "app/player.py": {"app", "gradio"},
     "app/figures": {"app", "flash_dllm", "plotly", "pandas"},
@@ -65,7 +66,8 @@ RULES = {
 PLAIN = {
     "flash_dllm/trace.py", "flash_dllm/trace_json.py", "flash_dllm/trace_schema.py",
     "flash_dllm/files.py",
-    "flash_dllm/trace_replay.py", "flash_dllm/json_reader.py", "flash_dllm/rejudge.py",
+    "flash_dllm/trace_replay.py", "flash_dllm/replay_answers.py", "flash_dllm/replay_passes.py",
+    "flash_dllm/json_reader.py", "flash_dllm/rejudge.py",
     "flash_dllm/query.py", "flash_dllm/shift.py", "flash_dllm/acceptance.py",
     "flash_dllm/extra_rows.py",
     "flash_dllm/canvas.py", "flash_dllm/tracking.py", "flash_dllm/config.py",

@@ -13,12 +13,12 @@ from app.compare_view import compare_board
 from app.link import FIRST_CLOCK
 from app.player import board_view, packed, text_line
 from app.runs import Runs
+from app.said import said
 from app.store import RunError
 from app.tabs.rival_panel import RivalPanel
 from app.tabs.shared import QUIET, told
 from app.words import Says
 
-NOTHING = ("none", "")
 SECOND = shelf.BUNDLED + "word-1-confidence"
 
 
@@ -31,7 +31,8 @@ class Compare:
             with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
                 self.chosen = [
                     gr.Dropdown(
-                        [NOTHING], value="", label=f"run {letter}", filterable=False,
+                        [(str(said("no_run")), "")], value="", label=f"run {letter}",
+                        filterable=False,
                         elem_id=f"fd-compare-{letter}",
                     )
                     for letter in "ABCD"
@@ -106,9 +107,10 @@ class Compare:
         self, mine: list[str], language: str, clock: str, values: list[str]
     ) -> list[Any]:
         """Values for the pickers, the board and the status."""
-        offered = shelf.choices(self.runs, mine)
+        offered = shelf.choices(self.runs, mine, language)
+        nothing = said("no_run").within(language or "en"), ""
         updates = [
-            gr.update(choices=offered if k == 0 else [NOTHING, *offered], value=value)
+            gr.update(choices=offered if k == 0 else [nothing, *offered], value=value)
             for k, value in enumerate(values)
         ]
         return [*updates, *self._show(language, clock, *values)]

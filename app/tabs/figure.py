@@ -10,6 +10,7 @@ import gradio as gr
 from app import embed
 from app.player import figure_frame, packed, plotly_url, text_line
 from app.runs import Runs
+from app.said import said
 from app.tabs.shared import QUIET, told
 
 
@@ -29,6 +30,6 @@ class FigureTab:
 
     def _figure(self, name: str) -> Iterator[tuple[str, Any]]:
         with told():
-            yield packed("drawing all steps …"), gr.skip()
+            yield packed(said("drawing")), gr.skip()
             document = embed.document(self.runs.store.trace(name), plotly_url())
-            yield packed("One frame per step; arrow keys step, the slider jumps."), packed(document)
+            yield packed(said("drawn")), packed(document)

@@ -11,10 +11,13 @@ from app import lessons, shelf
 from app.lesson_view import Progress, glossary_board, lesson_board
 from app.player import board_view, later_player
 from app.runs import Runs
+from app.said import Said
 from app.store import RunError
-from app.tabs.shared import EACH, QUIET, share, told
-from app.views import dump, view
+from app.tabs.shared import EACH, LANGUAGE_STATE, QUIET, share, told
+from app.view_tables import dump
+from app.views import view
 from app.what_if import what_if
+from app.words import LANGUAGES
 
 # the page's one choice of language: the players listen (assets/player.js)
 SPEAK = """(language) => {
@@ -50,6 +53,7 @@ class Learn:
             # the page's language: that of a link, of the reader's browser or chosen here; "" is
             # English that nobody asked for
             self.asked = gr.State("")
+            self.asked.elem_id = LANGUAGE_STATE
             self.asked_lesson = gr.State(lessons.LESSONS[0].key)  # likewise
 
     def wire(self) -> None:
@@ -116,7 +120,8 @@ class Learn:
         try:
             name = shelf.resolve(self.runs, shelf.BUNDLED + here.example)
         except RunError as error:
-            raise RunError(lessons.words("en")["ui"]["no_run"]) from error
+            words = [lessons.words(language)["ui"]["no_run"] for language in LANGUAGES]
+            raise RunError(Said(words)) from error
         return name, self.runs.store.trace(name)
 
     def _speak(self, progress: Progress, step: int, language: str) -> list[Any]:

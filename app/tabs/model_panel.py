@@ -11,12 +11,10 @@ from app.models import NOT_HERE
 from app.player import packed, text_line
 from app.presets import EMBEDDED, TOY
 from app.runs import Runs
+from app.said import Said, said, together
 from app.store import RunError
 from app.tabs.shared import QUIET, told
 
-LOADED_WORDS = (
-    "All visitors of this page share the loaded models; settings start from the model's preset."
-)
 # (dtype, quantisation) by label; int8 and fp8 weights need torchao
 DTYPES = {
     "automatic": ("auto", "none"),
@@ -55,7 +53,7 @@ class ModelPanel:
             with gr.Row():
                 self.load = gr.Button("Load", elem_id="fd-model-load", min_width=80)
                 self.unload = gr.Button("Unload", elem_id="fd-model-unload", min_width=80)
-            words = LOADED_WORDS if runs.models.is_open else NOT_HERE
+            words = said("shared_models") if runs.models.is_open else NOT_HERE
             self.status = text_line(words, "fd-model-status")
 
     def wire(self, cache: gr.Dropdown, start: gr.Dropdown, started: list[Any], begin) -> None:
@@ -86,14 +84,16 @@ class ModelPanel:
                 name = current
             else:
                 if dtype not in DTYPES:
-                    raise RunError(f"Weights must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+                    raise RunError(
+                        said("weights_one_of", known=", ".join(DTYPES), name=repr(dtype))
+                    )
                 name = models.add(source, *DTYPES[dtype])
             try:
                 for stage in models.stages(name):
-                    yield [gr.skip(), packed(f"{stage} …")]
+                    yield [gr.skip(), packed(said("stage", words=stage))]
             except RunError as error:
                 models.forget(name)
-                yield [gr.skip(), packed(str(error))]
+                yield [gr.skip(), packed(error.line)]
                 raise
             chosen = gr.update(choices=models.names(), value=name)
             yield [chosen, packed(self.line(name))]
@@ -101,7 +101,7 @@ class ModelPanel:
     def _unload(self, name: str) -> list[str]:
         with told():
             if name == TOY:
-                raise RunError("The toy example is a table and takes no memory to speak of.")
+                raise RunError(said("toy_is_a_table"))
             if not self.runs.models.is_open:
                 raise RunError(NOT_HERE)
             words = self.runs.models.unload(name)
@@ -117,12 +117,12 @@ class ModelPanel:
         with told():
             return packed(self.line(name))
 
-    def line(self, name: str) -> str:
+    def line(self, name: str) -> Said:
         """What is known of a model, and what else is loaded."""
         models = self.runs.models
         others = [other for other in models.engines if other not in (name, TOY)]
-        beside = f" Also loaded: {', '.join(others)}." if others else ""
-        return models.facts(name).line + beside
+        beside = said("also_loaded", names=", ".join(others)) if others else ""
+        return together(models.facts(name).line, beside)
 
     def offers(self, name: str, cache: str) -> list[Any]:
         """The caches and the presets that fit a model, and the line that says what it is."""

@@ -8,13 +8,14 @@ import gradio as gr
 
 from app.controls import controls
 from app.runs import Runs
+from app.said import said
 from app.store import RunError
 from app.sweep_form import QUALITIES, SEARCH, planned, read_lines, suggestion
 from app.tabs.shared import QUIET
 from flash_dllm.evaluation.sweep_file import SAMPLERS, SweepFile
 from flash_dllm.evaluation.tasks import OWN_TASKS
 
-ADD = "add a knob …"
+ADD = "add a knob"  # the value of the picker's first line
 
 
 class NewSweep:
@@ -27,10 +28,9 @@ class NewSweep:
                 SEARCH, label="try these", lines=3, max_lines=8, elem_id="fd-sweep-search",
                 info="one knob a line: “gamma: 0.5, 0.6”, or “gamma: 0.5 to 0.9” for random",
             )  # fmt: skip
-            names = ["strategy", "cache", *controls()]
             self.add = gr.Dropdown(
-                [ADD, *names], value=ADD, show_label=False, container=False, filterable=True,
-                elem_id="fd-sweep-add",
+                knobs_offered(), value=ADD, label="add a knob", show_label=False, container=False,
+                filterable=True, elem_id="fd-sweep-add",
             )  # fmt: skip
             self.tasks = gr.CheckboxGroup(
                 list(OWN_TASKS), value=["word"], label="tasks", elem_id="fd-sweep-tasks"
@@ -39,8 +39,8 @@ class NewSweep:
                 8, label="items a task", precision=0, elem_id="fd-sweep-limit"
             )
             self.quality = gr.Dropdown(
-                [(label, key) for key, label in QUALITIES.items()], value="accuracy",
-                label="how good", filterable=False, elem_id="fd-sweep-quality",
+                qualities_offered(), value="accuracy", label="how good", filterable=False,
+                elem_id="fd-sweep-quality",
             )  # fmt: skip
             self.start = gr.Button("Start", variant="primary", elem_id="fd-sweep-start")
             with gr.Accordion("Prompts, fixed knobs, sampler", open=False) as self.more:
@@ -92,12 +92,18 @@ class NewSweep:
         quality: str,
     ) -> SweepFile:
         """The sweep that the fields say, for a storage's address and a model. Raises RunError."""
-        same = read_lines(fixed, "the same everywhere")
+        same = read_lines(fixed, said("same_everywhere"))
         if several := [name for name, values in same.items() if len(values) != 1]:
-            raise RunError(f"{several[0]} has several values; put it under “try these”.")
+            raise RunError(said("line_several", name=several[0], what=said("try_these")))
+        tried = read_lines(search, said("try_these"))
+        if not tried:
+            raise RunError(said("nothing_to_try", what=said("try_these")))
+        ranges = [name for name, values in tried.items() if isinstance(values, dict)]
+        if ranges and sampler == "grid":
+            raise RunError(said("line_range", name=ranges[0]))
         return planned(
             self.runs.models.preset(model), storage,
-            read_lines(search, "try these"), {n: v[0] for n, v in same.items()}, tasks,
+            tried, {n: v[0] for n, v in same.items()}, tasks,
             [line.strip() for line in prompts.splitlines() if line.strip()],
             int(limit or 0), sampler, int(trials or 0), int(seed or 0), quality,
             **self.runs.models.choice(model),
@@ -108,3 +114,14 @@ class NewSweep:
         if not line or f"{name}:" in search:
             return ADD, search
         return ADD, f"{search.rstrip()}\n{line}".lstrip()
+
+
+def knobs_offered(language: str = "en") -> list[tuple[str, str]]:
+    """(what the page says, name) of what a sweep can try."""
+    first = said("add_a_knob").within(language), ADD
+    return [first, *((name, name) for name in ("strategy", "cache", *controls()))]
+
+
+def qualities_offered(language: str = "en") -> list[tuple[str, str]]:
+    """(what the page says, key) of the ways to say how good a point is."""
+    return [(said(f"quality_{key}").within(language), key) for key in QUALITIES]

@@ -11,6 +11,7 @@ from app import rival, shelf
 from app.player import packed, text_line
 from app.presets import EMBEDDED
 from app.runs import Runs
+from app.said import said
 from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.model_panel import labelled
@@ -98,7 +99,7 @@ class RivalPanel:
             job = rival.prepare(self.runs, trace, model, strategy, cache, visitor())
             number = self.runs.enqueue(job)
             ahead = self.runs.ahead()
-            return number, packed(queued_sentence(ahead) if ahead else "starting")
+            return number, packed(queued_sentence(ahead) if ahead else said("starting"))
 
     def _decode(self, number: str) -> Iterator[list[Any]]:
         with told():
@@ -113,7 +114,7 @@ class RivalPanel:
                     )
                     yield [gr.skip(), gr.skip(), packed(self.runs.models.facts(model).line)]
             except RunError as error:
-                yield [packed(str(error)), gr.skip(), gr.skip()]
+                yield [packed(error.line), gr.skip(), gr.skip()]
                 raise
 
     def _stop(self, number: str) -> Any:

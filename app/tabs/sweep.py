@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from app.control_values import flat
 from app.controls import controls
 from app.player import board_view, packed, text_line
-from app.runs import Runs, flat
+from app.runs import Runs
+from app.said import Said, counted, said, within
 from app.store import RunError
 from app.sweep_choice import View
 from app.sweep_view import sweep_board
@@ -23,7 +23,6 @@ from app.tabs.watch import Watch
 from flash_dllm.evaluation.study_table import StudyTable
 from flash_dllm.evaluation.trial import sweep_items
 
-HINT = "A recorded study. Click a point, or start a sweep of your own below."
 # the file is ready when the new address has reached the button
 PRESS = "() => setTimeout(() => document.querySelector('#fd-sweep-made').click(), 60)"
 
@@ -33,8 +32,9 @@ class Sweep:
 
     def __init__(self, runs: Runs, sweeps: Sweeps) -> None:
         self.runs, self.sweeps = runs, sweeps
-        # number of a sweep that runs → what its page shows now, which may be another study
-        self._looks: dict[str, tuple[Place, View]] = {}
+        # number of a sweep that runs → what its page shows now, which may be another study, and
+        # in which language
+        self._looks: dict[str, tuple[Place, View, str]] = {}
         with gr.Tab("Sweep", id="sweep") as self.tab, gr.Row(elem_classes="fd-page"):
             with gr.Column(scale=0, min_width=312, elem_classes="fd-side fd-first"):
                 self._side()
@@ -71,10 +71,11 @@ class Sweep:
             )  # fmt: skip
         self.made = gr.DownloadButton("file", elem_id="fd-sweep-made", elem_classes="fd-out")
 
-    def wire(self, run_id: gr.State, watch: Watch, tabs: gr.Tabs) -> None:
+    def wire(self, run_id: gr.State, watch: Watch, tabs: gr.Tabs, language: gr.State) -> None:
+        """language: one of `app/words.py::LANGUAGES`, "" for English."""
         self.watch = watch
         shown = [self.study, self.known, self.place, self.view, self.board, self.status]
-        asked = [self.job, self.known, self.place, self.view]
+        asked = [self.job, self.known, self.place, self.view, language]
         self.tab.select(self._open, asked, shown, api_name="sweep_tab", **QUIET)
         self.study.input(
             self._choose, [self.study, *asked], shown, api_name="sweep_study", **QUIET
@@ -82,7 +83,9 @@ class Sweep:
         self.open.click(
             self._address, [self.address, *asked], shown, api_name="sweep_open", **QUIET
         )
-        self.file.upload(self._upload, [self.file, *asked], shown, api_name="sweep_load", **QUIET)
+        self.file.upload(
+            self._upload, [self.file, *asked], shown, api_name="sweep_load", **QUIET
+        ).failure(lambda: None, None, self.file, api_visibility="private")  # for another file
         self.board.act(
             self._act, asked, [self.view, self.board, self.wanted], api_name="sweep_act", **EACH
         )
@@ -123,23 +126,29 @@ class Sweep:
         return list(dict.fromkeys([*known, *there, *self.sweeps.bundled()]))
 
     def _shown(
-        self, number: str, known: list[Place], place: Place, view: View, words: str = ""
+        self, number: str, known: list[Place], place: Place, view: View, language: str
     ) -> list[Any]:
         places = self._places(known)
         if not places:
-            raise RunError("There is no study yet; start a sweep, or open a storage.")
+            raise RunError(said("no_study"))
         if place not in places:
             place, view = places[-1], View()
         table = self.sweeps.table(place)
         if number:
-            self._looks[number] = place, view
-        options = [(self.sweeps.label(place), str(k)) for k, place in enumerate(places)]
-        chosen = gr.update(choices=options, value=str(places.index(place)))
-        board = self._board(table, view)
-        return [chosen, places, place, view, board, packed(words or _said(table, place))]
+            self._looks[number] = place, view, language
+        board = self._board(table, view, language)
+        chosen = self._picker(places, place, language)
+        return [chosen, places, place, view, board, packed(_status(table, place))]
 
-    def _board(self, table: StudyTable, view: View) -> str:
-        return sweep_board(table, view, self._prompts(table) if view.trial is not None else ())
+    def _picker(self, places: list[Place], place: Place, language: str) -> Any:
+        """The studies on offer, with this one chosen."""
+        labels = [within(self.sweeps.label(known), language or "en") for known in places]
+        options = [(label, str(k)) for k, label in enumerate(labels)]
+        return gr.update(choices=options, value=str(places.index(place)))
+
+    def _board(self, table: StudyTable, view: View, language: str) -> str:
+        prompts = self._prompts(table) if view.trial is not None else ()
+        return sweep_board(table, view, prompts, language or "en")
 
     def _prompts(self, table: StudyTable) -> list[str]:
         """The prompts of a study's items; none where it does not say which."""
@@ -152,49 +161,70 @@ class Sweep:
             return []  # a public set that is not here
         return [item.prompt for item in items]
 
-    def _open(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
+    def _open(
+        self, number: str, known: list[Place], place: Place, view: View, language: str
+    ) -> list[Any]:
         with told():
             if number in self._looks:
-                return [*[gr.skip()] * 5, gr.skip()]  # its stream fills the page
-            return self._shown("", known, place, view)
+                # its stream fills the page
+                self._looks[number] = (*self._looks[number][:2], language)
+                return [gr.skip()] * 6
+            return self._shown("", known, place, view, language)
 
     def _choose(
-        self, value: str, number: str, known: list[Place], place: Place, view: View
+        self, value: str, number: str, known: list[Place], place: Place, view: View, language: str
     ) -> list[Any]:
         with told():
             number = number if number in self._looks else ""
-            return self._shown(number, known, known[int(value)], View())
+            return self._shown(number, known, known[int(value)], View(), language)
 
     def _address(
-        self, address: str, number: str, known: list[Place], place: Place, view: View
-    ) -> list[Any]:
+        self, address: str, number: str, known: list[Place], place: Place, view: View, language: str
+    ) -> Iterator[list[Any]]:
         with told():
-            found = self.sweeps.at(address)
+            # another machine's database may take its time
+            yield [*[gr.skip()] * 5, packed(said("opening"))]
+            try:
+                found = self.sweeps.at(address)
+            except RunError as error:
+                yield [*[gr.skip()] * 5, packed(error.line)]
+                raise
             number = number if number in self._looks else ""
-            return self._shown(number, [*found, *known], found[0], View())
+            yield self._shown(number, [*found, *known], found[0], View(), language)
 
     def _upload(
-        self, path: str, number: str, known: list[Place], place: Place, view: View
+        self, path: str, number: str, known: list[Place], place: Place, view: View, language: str
     ) -> list[Any]:
         with told():
             found = self.sweeps.uploaded(path)
             number = number if number in self._looks else ""
-            return self._shown(number, [*found, *known], found[0], View())
+            return self._shown(number, [*found, *known], found[0], View(), language)
 
     def _make(self, kind: str):
-        def make(place: Place) -> tuple[str, str]:
+        def make(place: Place) -> Iterator[tuple[Any, str]]:
             with told():
+                yield gr.skip(), packed(said("making", kind=kind))
                 name = "".join(c if c.isalnum() else "-" for c in place.name).strip("-") or "study"
-                path = Path(tempfile.mkdtemp(prefix="flash-dllm-")) / f"{name}.{kind}"
-                self.sweeps.write(place, path)
-                return str(path), packed(f"{path.name} is made.")
+                path = self.runs.store.passing(f"{name}.{kind}")
+                try:
+                    self.sweeps.write(place, path)
+                except RunError as error:
+                    yield gr.skip(), packed(error.line)
+                    raise
+                yield str(path), packed(said("made", name=path.name))
 
         return make
 
     # --- what the pictures send
 
     def _act(
-        self, number: str, known: list[Place], place: Place, view: View, event: gr.EventData
+        self,
+        number: str,
+        known: list[Place],
+        place: Place,
+        view: View,
+        language: str,
+        event: gr.EventData,
     ) -> list[Any]:
         with told():
             name, value = event.name, event.value
@@ -211,8 +241,8 @@ class Sweep:
             else:
                 view, wanted = view.within(table).with_choice(name, str(value)), gr.skip()
             if number in self._looks:
-                self._looks[number] = place, view
-            return [view, self._board(table, view), wanted]
+                self._looks[number] = place, view, language
+            return [view, self._board(table, view, language), wanted]
 
     def _run(self, wanted: tuple[int, int], place: Place) -> Iterator[list[Any]]:
         """Decode an item with a point's settings, and show the run in Watch."""
@@ -224,7 +254,7 @@ class Sweep:
             row = next(row for row in table.rows if row.number == trial)
             prompts, sweep = self._prompts(table), table.sweep
             if sweep is None or "settings" not in row.measured or item >= len(prompts):
-                raise RunError("This study does not say what its items are, so none can be run.")
+                raise RunError(said("no_items"))
             model = self.runs.models.named(sweep.model, sweep.dtype, sweep.quantize)
             values = {**self.runs.defaults(model), **flat(row.measured["settings"])}
             # the sweep kept no runner-ups; the run in Watch shows them
@@ -237,40 +267,50 @@ class Sweep:
                     raise RunError(update.error)
                 trace = update.trace
                 if trace is None:
-                    yield [*nothing, packed(f"Point {trial}, item {item + 1}: {update.status}")]
+                    at = said("point_status", trial=trial, item=item + 1, status=update.status)
+                    yield [*nothing, packed(at)]
             if trace is None or not trace.steps:
                 return
-            words = f"Point {trial}, item {item + 1} of the sweep. {compared(trace, row, item)}"
+            found = compared(trace, row, item)
+            words = said("point_opened", trial=trial, item=item + 1, words=found)
             filled = self.watch.events.show(update.name, words)
             yield [*filled, gr.Tabs(selected="watch"), packed(words)]
 
     # --- a sweep that runs
 
     def _start(
-        self, number: str, known: list[Place], place: Place, view: View, model: str, *fields: Any
+        self,
+        number: str,
+        known: list[Place],
+        place: Place,
+        view: View,
+        language: str,
+        model: str,
+        *fields: Any,
     ) -> list[Any]:
         with told():
             self._free(number)
             sweep = self.form.plan(self.sweeps.storage, model, *fields)
-            return self._begun(self.sweeps.start(sweep, model, visitor()), known)
+            return self._begun(self.sweeps.start(sweep, model, visitor()), known, language)
 
-    def _resume(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
+    def _resume(
+        self, number: str, known: list[Place], place: Place, view: View, language: str
+    ) -> list[Any]:
         with told():
             self._free(number)
-            return self._begun(self.sweeps.resume(place, visitor()), known)
+            return self._begun(self.sweeps.resume(place, visitor()), known, language)
 
     def _free(self, number: str) -> None:
         if self.sweeps.is_running(number):
-            raise RunError("A sweep of yours is running; pause or cancel it first.")
+            raise RunError(said("sweep_yours"))
 
-    def _begun(self, number: str, known: list[Place]) -> list[Any]:
+    def _begun(self, number: str, known: list[Place], language: str) -> list[Any]:
         job = self.sweeps.job(number)
         places = self._places([job.place, *known])
-        options = [(self.sweeps.label(place), str(k)) for k, place in enumerate(places)]
-        chosen = gr.update(choices=options, value=str(places.index(job.place)))
+        chosen = self._picker(places, job.place, language)
         view = View()
-        self._looks[number] = job.place, view
-        return [number, chosen, places, job.place, view, gr.skip(), packed("starting")]
+        self._looks[number] = job.place, view, language
+        return [number, chosen, places, job.place, view, gr.skip(), packed(said("starting"))]
 
     def _follow(self, number: str) -> Iterator[list[Any]]:
         """The board and the status of a sweep while it runs."""
@@ -278,42 +318,45 @@ class Sweep:
             drawn: Any = None
             try:
                 for job in self.sweeps.watch(number):
-                    place, view = self._looks.get(number, (job.place, View()))
+                    place, view, language = self._looks.get(number, (job.place, View(), ""))
                     board: Any = gr.skip()
-                    now = job.done, job.state
+                    now = job.done, job.state, language
                     if place == job.place and drawn != now and job.state != "loading":
-                        drawn, board = now, self._drawn(job.place, view)
+                        drawn, board = now, self._drawn(job.place, view, language)
                     yield [board, packed(progress(job))]
                     if job.error:
                         raise RunError(job.error)
             finally:
                 self._looks.pop(number, None)
 
-    def _drawn(self, place: Place, view: View) -> Any:
+    def _drawn(self, place: Place, view: View, language: str) -> Any:
         try:
-            return self._board(self.sweeps.table(place), view)
+            return self._board(self.sweeps.table(place), view, language)
         except RunError:
             return gr.skip()  # the study is not there yet
 
     def _pause(self, number: str) -> Any:
         with told():
-            return gr.skip() if self.sweeps.pause(number) else packed("No sweep is running.")
+            return gr.skip() if self.sweeps.pause(number) else packed(said("no_sweep"))
 
-    def _cancel(self, number: str, known: list[Place], place: Place, view: View) -> list[Any]:
+    def _cancel(
+        self, number: str, known: list[Place], place: Place, view: View, language: str
+    ) -> list[Any]:
         with told():
             self.sweeps.cancel(number, place)
             table = self.sweeps.table(place)
-            return [self._board(table, view), packed(_said(table, place))]
+            return [self._board(table, view, language), packed(_status(table, place))]
 
 
-def _said(table: StudyTable, place: Place) -> str:
+def _status(table: StudyTable, place: Place) -> Said:
     """The status line of a study that nobody runs."""
     if table.sweep is None:
-        return "Another program's study: its pictures, without runs to open."
+        return said("study_foreign")
+    parts = {"done": table.settled, "points": counted(table.sweep.total, "point")}
     if table.is_cancelled:
-        return f"Cancelled after {table.settled} of {table.sweep.total} points."
+        return said("study_cancelled", **parts)
     if not place.storage:
-        return HINT
+        return said("study_hint")
     if table.is_open:
-        return f"Paused: {table.settled} of {table.sweep.total} points measured. Resume goes on."
-    return "All points are measured. Click one."
+        return said("study_paused", **parts)
+    return said("study_done")

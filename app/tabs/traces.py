@@ -13,10 +13,12 @@ from app import csv_files, film, offline, shelf
 from app.link import query_of
 from app.player import board_view, packed, text_line
 from app.runs import Runs
+from app.said import said
 from app.store import RunError
 from app.tabs.linked import Linked
 from app.tabs.shared import QUIET, told
 from app.tabs.watch import Watch
+from app.tabs.watch_events import STATUS
 from app.traces_view import traces_board
 
 TABS = [
@@ -85,25 +87,29 @@ class Traces:
         watch: Watch,
         tabs: gr.Tabs,
         linked: Linked,
+        language: gr.State,
     ) -> None:
+        """language: one of `app/words.py::LANGUAGES`, "" for English."""
         shown = [self.chosen, self.board]
-        self.tab.select(self._open, [run_id, mine], shown, api_name="traces", **QUIET)
-        self.chosen.input(self._choose, self.chosen, self.board, api_name="traces_run", **QUIET)
+        self.tab.select(self._open, [run_id, mine, language], shown, api_name="traces", **QUIET)
+        self.chosen.input(
+            self._choose, [self.chosen, language], self.board, api_name="traces_run", **QUIET
+        )
         self.delete.click(
-            self._remove, [self.chosen, mine], [mine, *shown, self.status],
+            self._remove, [self.chosen, mine, language], [mine, *shown, self.status],
             api_name="traces_remove", **QUIET,
         )  # fmt: skip
         self.show.click(
             self._show, self.chosen, [*watch.filled(run_id), tabs], api_name="traces_show", **QUIET
         )
         self.file.upload(
-            self._load, self.file, [*watch.filled(run_id), tabs, self.file],
+            self._load, self.file, [*watch.filled(run_id), tabs, self.file, self.status],
             api_name="traces_load", **QUIET,
-        )  # fmt: skip
+        ).failure(lambda: None, None, self.file, api_visibility="private")  # for another file
         for kind, button in (*self.buttons.items(), ("json", self.json)):
             button.click(
-                self._make(kind), [self.chosen, watch.step, run_id], [self.made, self.status],
-                api_name=f"export_{kind}", **QUIET,
+                self._make(kind), [self.chosen, watch.step, run_id, language],
+                [self.made, self.status], api_name=f"export_{kind}", **QUIET,
             ).success(None, None, None, js=PRESS, api_visibility="private")  # fmt: skip
         self.copy.click(
             self._query,
@@ -116,63 +122,69 @@ class Traces:
 
     # --- what the events do
 
-    def _open(self, run: str, mine: list[str]) -> list[Any]:
+    def _open(self, run: str, mine: list[str], language: str) -> list[Any]:
         with told():
             mine = shelf.remembered(mine, run)
             value = shelf.value_of(self.runs, run)
-            offered = shelf.choices(self.runs, mine)
-            return [gr.update(choices=offered, value=value), self._board(value)]
+            offered = shelf.choices(self.runs, mine, language)
+            return [gr.update(choices=offered, value=value), self._board(value, language)]
 
-    def _board(self, value: str) -> str:
+    def _board(self, value: str, language: str) -> str:
         name = shelf.resolve(self.runs, value)
-        return traces_board(self.runs.store.trace(name), name)
+        return traces_board(self.runs.store.trace(name), name, language or "en")
 
-    def _choose(self, value: str) -> str:
+    def _choose(self, value: str, language: str) -> str:
         with told():
-            return self._board(value)
+            return self._board(value, language)
 
-    def _remove(self, value: str, mine: list[str]) -> list[Any]:
+    def _remove(self, value: str, mine: list[str], language: str) -> list[Any]:
         with told():
             if value.startswith(shelf.BUNDLED):
-                raise RunError(
-                    "Recorded examples stay; choose a run that you made or loaded here."
-                )
+                raise RunError(said("examples_stay"))
             mine = [name for name in mine if name != value]
-            offered = shelf.choices(self.runs, mine)
+            offered = shelf.choices(self.runs, mine, language)
             left = offered[0][1]
-            return [mine, gr.update(choices=offered, value=left), self._board(left),
-                    packed("Removed from the list.")]  # fmt: skip
+            chosen = gr.update(choices=offered, value=left)
+            return [mine, chosen, self._board(left, language), packed(said("removed"))]
 
     def _show(self, value: str) -> list[Any]:
         with told():
             name = shelf.resolve(self.runs, value)
-            return [*self.watch.events.show(name, "A run from Traces."), gr.Tabs(selected="watch")]
+            return [*self.watch.events.show(name, said("from_traces")), gr.Tabs(selected="watch")]
 
-    def _load(self, path: str) -> list[Any]:
-        return [*self.watch.events.load(path), gr.Tabs(selected="watch"), None]
+    def _load(self, path: str) -> Iterator[list[Any]]:
+        for update in self.watch.events.load(path):
+            yield [*update, gr.skip(), gr.skip(), update[STATUS]]
+        yield [*[gr.skip()] * len(update), gr.Tabs(selected="watch"), None, packed("")]
 
     def _make(self, kind: str):
-        def make(value: str, step: int, run: str) -> Iterator[tuple[Any, str]]:
+        def make(value: str, step: int, run: str, language: str) -> Iterator[tuple[Any, str]]:
             with told():
                 name = shelf.resolve(self.runs, value)
                 if kind != "json":  # a film of a long run takes seconds
-                    yield gr.skip(), packed(f"making a {kind} file …")
-                made = self._file(kind, name, step if name == run else 0)
-                yield str(made), packed(f"{made.name} is being saved.")
+                    yield gr.skip(), packed(said("making", kind=kind))
+                try:
+                    made = self._file(kind, name, step if name == run else 0, language)
+                except RunError as error:
+                    yield gr.skip(), packed(error.line)
+                    raise
+                yield str(made), packed(said("saving", name=made.name))
 
         return make
 
-    def _file(self, kind: str, name: str, step: int) -> Path:
+    def _file(self, kind: str, name: str, step: int, language: str = "") -> Path:
         store = self.runs.store
         if kind == "json":
             return Path(store.file_of(name))
         trace = store.trace(name)
         writer: Any = MAKERS[kind][0]
+        parts: dict[str, Any] = {}
+        ending = ""
         if kind in ("html", "png") and 1 <= step <= len(trace.steps):
-            return store.file(
-                name, f"-step{step}.{kind}", lambda path: writer(trace, path, step)
-            )
-        return store.file(name, f".{kind}", lambda path: writer(trace, path))
+            parts["step"], ending = step, f"-step{step}"
+        if kind == "html" and language:
+            parts["language"], ending = language, f"{ending}-{language}"
+        return store.file(name, f"{ending}.{kind}", lambda path: writer(trace, path, **parts))
 
     def _query(self, run: str, step: int, tab: str, *rest: Any) -> str:
         with told():

@@ -11,6 +11,7 @@ from app import real_run
 from app.lab_view import lab_board
 from app.player import board_view, packed, text_line
 from app.runs import Runs
+from app.said import said
 from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.shared import EACH, QUIET, share, told, visitor
@@ -164,7 +165,7 @@ class VerifyLab:
             )
             number = self.runs.enqueue(job)
             ahead = self.runs.ahead()
-            return number, packed(queued_sentence(ahead) if ahead else "starting")
+            return number, packed(queued_sentence(ahead) if ahead else said("starting"))
 
     def _real(
         self,
@@ -189,9 +190,9 @@ class VerifyLab:
                 return
             words = real_run.verdict(recorded, real, share(epsilon), share(gamma))
             at = real_run.telling(recorded, real) or int(step)
-            said = f"{words} Watch shows this run now."
+            status = said("watch_shows", words=words)
             yield [
-                *self._filled(language, real, update.name, at, said),
+                *self._filled(language, real, update.name, at, status),
                 *self.watch.events.shown(update.name, update.status),
             ]
 

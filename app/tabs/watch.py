@@ -7,9 +7,10 @@ from typing import Any
 import gradio as gr
 
 from app import presets, views
+from app.control_values import values_of
 from app.controls import MAIN, Control, controls, raw_of
 from app.player import text_line, trace_player
-from app.runs import Runs, values_of
+from app.runs import Runs
 from app.tabs.cost import CostPanel
 from app.tabs.model_panel import ModelPanel, labelled, starts
 from app.tabs.shared import EACH, QUIET, SHORT
@@ -30,7 +31,7 @@ class Watch:
         self.opening = opening
         first = presets.presets()[0]
         trace = runs.store.trace(opening)
-        runs.guess(first.model, trace)
+        runs.paces.guess(first.model, trace)
         self.start = {**runs.defaults(presets.EMBEDDED), **values_of(trace)}
         prompt = trace.prompt if trace.prompt.strip() else first.prompt
         with gr.Tab("Watch", id="watch"), gr.Row(elem_classes="fd-page"):
@@ -57,8 +58,9 @@ class Watch:
         return [*self.shown(run_id), *self.settings(), self.said]
 
     def _side(self, label: str, prompt: str) -> None:
-        labels = [preset.label for preset in presets.presets()]
-        self.example = gr.Dropdown(labels, value=label, label="Example", filterable=False)
+        self.example = gr.Dropdown(
+            presets.offered(), value=str(label), label="Example", filterable=False
+        )
         self.prompt = gr.Textbox(
             prompt, label="Prompt", lines=4, max_lines=8, elem_id="fd-prompt-box"
         )
@@ -67,7 +69,7 @@ class Watch:
             self.stop_button = gr.Button("Stop", elem_id="fd-stop", min_width=80)
         self.status = text_line(RECORDED, "fd-status")
         kind = presets.EMBEDDED, self.start["strategy"], self.start["cache"]
-        self.cost = text_line(self.runs.estimate(*kind, self.start["gen_length"]), "fd-cost")
+        self.cost = text_line(self.runs.paces.estimate(*kind, self.start["gen_length"]), "fd-cost")
         self.begin = gr.Dropdown(
             starts(self.runs, presets.EMBEDDED), value=None, label="start from a decoder",
             filterable=False, elem_id="fd-begin",

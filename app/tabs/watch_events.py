@@ -10,18 +10,22 @@ from typing import Any
 import gradio as gr
 
 from app import decoder_presets, presets, shelf, views
+from app.control_values import values_of
 from app.controls import controls, raw_of, value_of
 from app.link import Link, changed
 from app.models import OWN
 from app.opening import recorded
 from app.player import packed
-from app.runs import Runs, values_of
+from app.runs import Runs
+from app.said import Said, counted, said, together, within
 from app.sentences import queued_sentence
 from app.store import RunError
 from app.tabs.shared import share, stopping, told, visitor
 from app.what_if import what_if
+from app.words import LANGUAGES
 
-RECORDED = "A recorded run. Press Run to decode it yourself."
+RECORDED = said("recorded")
+STATUS = 3  # the place of the status line in what `shown` and `show` fill
 
 
 class WatchEvents:
@@ -38,23 +42,34 @@ class WatchEvents:
             name = recorded(self.runs, preset)
             if name is None:
                 values = {**self.runs.defaults(preset.model), **preset.settings}
-                status = "No recorded run of this example yet. Press Run to decode it."
+                status = said("not_recorded")
                 shown = [*[gr.skip()] * 3, packed(status), gr.skip()]
                 return [*shown, *self.filled(preset, values), (None, status)]
             trace = self.runs.store.trace(name)
-            self.runs.guess(preset.model, trace)
-            status = f"{preset.note} {RECORDED}".strip()
+            self.runs.paces.guess(preset.model, trace)
+            status = together(preset.note, RECORDED)
             preset = replace(preset, prompt=trace.prompt)
             filled = self.filled(preset, values_of(trace))
             return [*self.shown(name, status), *filled, (name, status)]
 
-    def load(self, path: str) -> list[Any]:
+    def load(self, path: str) -> Iterator[list[Any]]:
+        """A stranger's file; every step of it is replayed, which takes seconds for a long run."""
         with told():
-            name = self.runs.store.load_file(path)
+            yield self.only(said("reading"))
+            try:
+                name = self.runs.store.load_file(path)
+            except RunError as error:
+                yield self.only(error.line)
+                raise
             trace = self.runs.store.trace(name)
-            return self.show(
-                name, f"Loaded a trace of {trace.model.name}: {len(trace.steps)} steps."
-            )
+            steps = counted(len(trace.steps), "step")
+            yield self.show(name, said("loaded_trace", model=trace.model.name, steps=steps))
+
+    def only(self, status: str) -> list[Any]:
+        """A new status line, and all else that `show` fills as it is."""
+        filled = [gr.skip()] * (len(self.knobs) + 8)
+        filled[STATUS] = packed(status)
+        return filled
 
     def show(self, name: str, status: str, step: int | None = None) -> list[Any]:
         """A kept run with its own settings; opens at a step (counted from 1) if one is given."""
@@ -108,7 +123,7 @@ class WatchEvents:
         name = self._left(link) or self._linked(link)
         if name is None:
             values = {**self.runs.defaults(link.model), **link.settings}
-            status = "The link's run is not kept here; press Run to decode it again."
+            status = said("link_lost")
             prompt = link.prompt or presets.presets()[0].prompt
             preset = presets.Preset("", "", prompt, link.model)
             shown = [*[gr.skip()] * 3, packed(status), gr.skip()]
@@ -118,17 +133,17 @@ class WatchEvents:
         model = presets.TOY if trace.model.impl == "scripted" else link.model
         preset = presets.Preset("", "", link.prompt or trace.prompt, model)
         filled = self.filled(preset, {**values_of(trace), **link.settings})
-        said = "Opened from a link."
+        status = said("link_opened")
         if link.job:
-            said = f"As before the reload, which ended the run after step {len(trace.steps)}."
-        shown = self.shown(name, said, step=step)
+            status = said("link_reloaded", step=len(trace.steps))
+        shown = self.shown(name, status, step=step)
         moved = [link.settings.get(knob) for knob in ("epsilon", "gamma")]
         if any(value is not None for value in moved):
             # the thresholds were moved after the run: judge it again, as the sender saw it
             message, badge = what_if(trace, name, *moved)
             view = views.view(trace, name, at=step, judged_at=json.loads(message))
             shown[:2] = [view, packed(badge or hint(trace.strategy))]
-        return [*shown, *filled, (name, said)]
+        return [*shown, *filled, (name, status)]
 
     def _left(self, link: Link) -> str | None:
         """The run that a reload of the page broke off, once it has ended."""
@@ -150,14 +165,14 @@ class WatchEvents:
             values = dict(zip(self.knobs, raw, strict=True))
             number = self.runs.enqueue(self.runs.prepare(prompt, model, values, visitor()))
             ahead = self.runs.ahead()
-            return number, packed(queued_sentence(ahead) if ahead else "starting")
+            return number, packed(queued_sentence(ahead) if ahead else said("starting"))
 
     def decode(self, number: str, before: str) -> Iterator[list[Any]]:
         with told():
             try:
                 yield from self.updates(number, before)
             except RunError as error:
-                yield [*[gr.skip()] * 3, packed(str(error)), gr.skip()]
+                yield [*[gr.skip()] * 3, packed(error.line), gr.skip()]
                 raise
 
     def updates(self, number: str, before: str) -> Iterator[list[Any]]:
@@ -181,8 +196,8 @@ class WatchEvents:
             if update.error:
                 raise RunError(update.error)
 
-    def leave(self, number: str, said: tuple[str | None, str]) -> tuple:
-        name, status = said
+    def leave(self, number: str, before: tuple[str | None, str]) -> tuple:
+        name, status = before
         self.runs.leave(number)
         self.runs.ends(number, within=0.5)
         # once more: the browser may have passed over them for a last update of the run
@@ -201,7 +216,7 @@ class WatchEvents:
         return stopping(self.runs, number)
 
     def estimate(self, *asked: Any) -> str:
-        return packed(self.runs.estimate(*asked))
+        return packed(self.runs.paces.estimate(*asked))
 
     def what_if(self, name: str, epsilon: float, gamma: float) -> tuple[str, str]:
         with told():
@@ -238,7 +253,7 @@ class WatchEvents:
         try:
             file: str | None = self.runs.store.file_of(name)
         except RunError as error:
-            file, status = None, f"{status.rstrip('.')}. {error}"
+            file, status = None, said("not_saved", status=shortened(status), error=error.line)
         return [view, badge, name, packed(status), file]
 
     def filled(self, preset: presets.Preset, values: dict[str, Any]) -> list[Any]:
@@ -254,7 +269,7 @@ class WatchEvents:
         return [preset.prompt, preset.model, *knobs]
 
 
-def hint(strategy: Mapping[str, Any]) -> str:
+def hint(strategy: Mapping[str, Any]) -> Said:
     """What the sliders do, where the strategy has any.
 
     >>> hint({"name": "greedy"})
@@ -262,6 +277,10 @@ def hint(strategy: Mapping[str, Any]) -> str:
     """
     symbols = [s for s, knob in (("ε", "epsilon"), ("γ", "gamma")) if knob in strategy]
     if not symbols:
-        return "Greedy has no threshold to move."
-    movable = " or ".join(symbols)
-    return f"Move {movable}: the recorded steps are judged again at once, without the model."
+        return said("hint_none")
+    return said("hint", symbols=said("hint_or") if len(symbols) > 1 else symbols[0])
+
+
+def shortened(status: str) -> Said:
+    """A line without the full stop at its end."""
+    return Said([within(status, language).rstrip(".。") for language in LANGUAGES])
