@@ -18,7 +18,7 @@ from flash_dllm.layerwise import LayerFeatures, forward_by_layer
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.movement import Movement
 from flash_dllm.nucleus import drawn
-from flash_dllm.packing import Packed
+from flash_dllm.pass_layout import Packed
 from flash_dllm.pass_sizes import PassSizes
 from flash_dllm.query import Prediction, Query
 from flash_dllm.sampling import GumbelField, choose, guided, rank_mass, read_choice, scores

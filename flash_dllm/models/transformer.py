@@ -18,7 +18,7 @@ from torch import Tensor
 from flash_dllm.beside import Beside
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.models.base import ModelSpec
-from flash_dllm.packing import Packed
+from flash_dllm.pass_layout import Packed
 from kernels import ops
 from kernels.experts import Experts
 from kernels.reference import HeadNorms, wide
