@@ -71,6 +71,22 @@ def test_a_page_that_shows_nothing_new_asks_for_no_frames(chrome, url):
     context.close()
 
 
+def test_frames_that_others_ask_for_come(chrome, url):
+    """Extensions, screen readers and playwright's own waiting ask past the page's functions."""
+    context = chrome.new_context()
+    tab = context.new_page()
+    tab.add_init_script("window.own = requestAnimationFrame.bind(window)")
+    tab.goto(url)
+    tab.wait_for_selector(CHARTS)
+    tab.evaluate("(window.beat = () => { window.beats = (window.beats || 0) + 1; own(beat); })()")
+    # the page looks for gradio's loop for some seconds
+    for _ in range(7):
+        before = tab.evaluate("beats")
+        tab.wait_for_timeout(1000)
+        assert tab.evaluate("beats") > before
+    context.close()
+
+
 def test_bars_of_positions_that_are_new_say_so(page):
     entered = page.evaluate("""() => {
         const props = JSON.parse(window.gradio_config.components.find(
