@@ -38,8 +38,8 @@ from flash_dllm.strategies import (
     Wino,
 )
 from flash_dllm.transfer import Transfer
+from tests.filled_passes import CONFIG, PROMPTS, draft_query, filled_session, untimed
 from tests.hash_engine import HashEngine, HashSession
-from tests.test_padding import CONFIG, PROMPTS, draft_query, filled_session, untimed
 
 HASHED = [[1, 2, 3], [4] * 9, [7, 8], [5, 6, 7, 8, 9], [11], [12, 13, 14], [2] * 6]
 SETTINGS = DecodeConfig(gen_length=24, window_size=8)

@@ -166,3 +166,11 @@ def test_kernels_package_is_a_docstring_without_a_version():
     """transformers imports any top-level package called kernels to look for its version."""
     tree = ast.parse((ROOT / "kernels" / "__init__.py").read_text(encoding="utf-8"))
     assert len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr)
+
+
+def test_no_test_file_imports_another():
+    """What two of them use stands in a file of its own: a test that moves breaks nobody."""
+    files = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")]
+    assert "tests/test_layers.py" in files
+    found = [(file, name) for file in files for name in imported(file) if ".test_" in f".{name}"]
+    assert found == []

@@ -6,56 +6,23 @@ import pytest
 import torch
 
 from flash_dllm.caches import DllmCache, FlashCache, NoCache
-from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch
-from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.graphs import PassGraphs
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket
-from flash_dllm.query import Query, Role
 from flash_dllm.strategies import FlashVerify
-from tests.random_model import MASK, PROMPT
+from tests.filled_passes import (
+    CONFIG,
+    PROMPTS,
+    draft_query,
+    filled_session,
+    untimed,
+    verify_query,
+)
 from tests.small_settings import STRATEGIES
+from tests.two_impls import needs_gpu
 
-CONFIG = DecodeConfig(gen_length=20, window_size=8)
-PROMPTS = [PROMPT, [1, 9, 8, 7], list(range(20, 51)), [77], PROMPT[::-1]]
 SIZES = PassSizes(rows=48, predicted=16, sequences=4, width=32, keys=64, mass=16, has_views=True)
-
-
-def verify_query(length, tracked, searched):
-    query = Query("verify", length)
-    for position in tracked:
-        query.add(100 + position, position, position, Role.TRACKED)
-    for rank, position in enumerate(searched, 1):
-        query.searched[position] = rank
-        query.add(200 + position, position, length + rank - 1, Role.DRAFT_VIEW, rank)
-    for rank, position in enumerate(searched, 1):
-        query.predict.append(query.rows)
-        query.add(MASK, position, length + len(searched) + rank - 1, Role.MASK_VIEW, rank)
-    return query
-
-
-def draft_query(length, tracked, window):
-    query = Query("draft", length, wants_mass=True)
-    for position in tracked:
-        query.add(100 + position, position, position, Role.TRACKED)
-    for position in window:
-        query.predict.append(query.rows)
-        query.add(MASK, position, position, Role.WINDOW)
-    return query
-
-
-def filled_session(engine):
-    """Two sequences of 19 and 30 positions whose caches a full pass has filled."""
-    session = engine.open(SessionRequest(2, 40, max_views=10))
-    handles = [session.admit(length, seed=0) for length in (19, 30)]
-    for handle, length in zip(handles, (19, 30), strict=True):
-        query = Query("full", length)
-        for position in range(length):
-            query.add(300 + position, position, position, Role.CONTEXT)
-        query.predict.append(0)
-        session.answer([(handle, query)])
-    return session, handles
 
 
 def run(engine, sizes):
@@ -100,11 +67,6 @@ def test_decoding_with_padded_passes_gives_the_same_traces(engine, strategy, cac
     assert padding._idle, "the workspace is kept for the next session"
     for one, other in zip(plain, padded, strict=True):
         assert [untimed(step) for step in one.steps] == [untimed(step) for step in other.steps]
-
-
-def untimed(step):
-    passes = tuple(replace(record, seconds=0.0, route="") for record in step.passes)
-    return replace(step, passes=passes)
 
 
 def test_passes_without_a_plan_take_fixed_sizes_beside_those_that_have_one(engine, monkeypatch):
@@ -175,7 +137,7 @@ def test_fields_start_at_multiples_of_16_bytes():
     assert all((field.data_ptr() - base) % 16 == 0 for field in fields)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 @pytest.mark.gpu
 def test_a_buffer_is_not_filled_again_before_the_device_has_read_it():
     """Two passes are packed one after the other while the device is busy with something else."""
