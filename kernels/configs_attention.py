@@ -58,15 +58,6 @@ _HALF: dict[int, dict[int, Tile]] = {
         144: Tile(32, 8, 3),
     },
 }
-# the same where each sequence's keys stand in one run of slots and are copied tile by tile (class
-# 90)
-_HALF_RUNS: dict[int, Tile] = {
-    16: Tile(64, 4, 3),
-    32: Tile(64, 4, 3),
-    64: Tile(64, 4, 3),
-    128: Tile(64, 8, 3),
-    144: Tile(64, 8, 3, is_tail_transposed=True),
-}
 # rows of a pass up to which blocks of 64 are faster than wider ones, if keys stand in runs
 # (H200: 288 rows of two sequences 30.6 against 32.9 µs, 576 of four 58.4 against 50.3)
 FEW_ROWS = 288
@@ -92,16 +83,12 @@ def attention_tile(
     head_dim: int,
     itemsize: int,
     has_views: bool = False,
-    is_run: bool = False,
 ) -> Tile:
-    """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number.
-
-    is_run  whether keys are copied as runs of slots (`copies_runs`)
-    """
+    """The tile for 16, 32, 64, 128 or 144 (128 + 16) rows of `itemsize` bytes a number."""
     kind = gpu_class(capability)
     if itemsize > 2 or kind == 75:
         return _FULL
-    tile = _HALF_RUNS[rows] if is_run else _HALF[kind][rows]
+    tile = _HALF[kind][rows]
     if has_views:
         tile = _HALF_VIEWS.get(kind, {}).get(rows, tile)
     if head_dim > 128:  # twice the bytes per key
@@ -128,8 +115,9 @@ def attention_plan(
     """(tile, number of key splits) of a pass, from its shapes alone.
 
     programs  query blocks × key/value heads; keys  of the longest sequence
+    is_run    whether keys are copied as runs of slots (`copies_runs`); tiles are the same
     """
-    tile = attention_tile(capability, rows, head_dim, itemsize, has_views, is_run)
+    tile = attention_tile(capability, rows, head_dim, itemsize, has_views)
     is_narrow = is_run and tile.warps == 4
     splits = (run_splits if is_narrow else key_splits)(programs, keys, tile, processors)
     return tile, splits

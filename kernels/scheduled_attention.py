@@ -28,7 +28,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from kernels.configs_attention import Tile, attention_plan, copies_runs
+from kernels.configs_attention import Tile, attention_plan, attention_tile, copies_runs
 from kernels.overlap import begin, overlap
 from kernels.schedule import MASK_TILE, PAGE, Schedule, tile_rows
 from kernels.skinny_gemm import descriptor
@@ -346,12 +346,11 @@ def scheduled_attention(
     keys = schedule.key_slots_BK.shape[1]
     has_views = schedule.has_views
     block_e = max(16, triton.next_power_of_2(head_dim))
-    can_copy = copies_runs(gpu(q)[0]) and block_e == head_dim and key_cache.is_contiguous()
-    wanted = tile or plan(q, schedule, n_kv_heads, is_run=True)[0]
-    is_run = can_copy and wanted.keys <= schedule.run_keys
-    planned = plan(q, schedule, n_kv_heads, is_run)
-    tile = tile or planned[0]
-    splits = splits or planned[1]
+    capability, _ = gpu(q)
+    tile = tile or attention_tile(capability, rows, head_dim, q.element_size(), has_views)
+    can_copy = copies_runs(capability) and block_e == head_dim and key_cache.is_contiguous()
+    is_run = can_copy and tile.keys <= schedule.run_keys
+    splits = splits or plan(q, schedule, n_kv_heads, is_run)[1]
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
     lse = torch.empty((n_rows, n_heads), dtype=torch.float32, device=q.device)
     part_out, part_lse = out, lse

@@ -62,7 +62,7 @@ def attend(
 ):  # fmt: skip
     """`attend_kernel` for `rows` tile rows, with the table's tile or another."""
     size = 4 if half == "fp32" else 2
-    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size, has_views, is_run)
+    tile = tile or attention_tile(CAPABILITY[arch], rows, head_dim, size, has_views)
     box = f"tensordesc<{half}[{tile.keys}, {head_dim}]>"
     return compile_kernel(
         attend_kernel, arch, half, tile.warps, tile.stages,

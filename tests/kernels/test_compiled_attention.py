@@ -36,7 +36,7 @@ def tiles(found, arch):
         if name.startswith(("attend", "run")):
             rows, views = int(name.split()[2]), name.endswith("views")
             is_run = name.startswith("run")
-            yield facts, rows, attention_tile(CAPABILITY[arch], rows, 128, 2, views, is_run), is_run
+            yield facts, rows, attention_tile(CAPABILITY[arch], rows, 128, 2, views), is_run
 
 
 def test_every_variant_fits_into_shared_memory(compiled):

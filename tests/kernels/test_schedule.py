@@ -153,7 +153,7 @@ def test_an_h200_splits_the_keys_of_one_sequence_and_not_of_many():
     # keys in runs: what was measured (`run_splits`); wide tiles by the rule above
     assert attention_plan(
         **h200, rows=32, has_views=True, programs=32, keys=1552, is_run=True
-    ) == (Tile(64, 4, 3), 4)
+    ) == (Tile(64, 4, 3, 2), 4)
     assert attention_plan(
         **h200, rows=128, has_views=False, programs=64, keys=1536, is_run=True
     ) == (Tile(64, 8, 3), 2)
