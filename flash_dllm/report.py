@@ -42,8 +42,9 @@ def parser() -> OneLineParser:
         help="of table1 and decoders; the first one is the other parts' task")  # fmt: skip
     add("--tasks-folder", type=Path, default=ASSETS, metavar="DIR", help="folder of the task sets")
     add("--limit", type=int, default=64, metavar="N", help="items a run")
-    add("--batch", type=int, default=32, metavar="B", help="of every part but table6")
-    add("--batches", nargs="+", type=int, default=list(BATCHES), metavar="B", help="of table6")
+    add("--batch", type=int, default=32, metavar="B", help="of every part but table6 and embedded")
+    add("--batches", nargs="+", type=int, default=list(BATCHES), metavar="B",
+        help="of table6; the smallest and the largest of embedded")  # fmt: skip
     add("--seeds", type=int, default=SEEDS, metavar="N", help="of table4")
     add("--decoders", nargs="+", choices=[d.name for d in decoders()[1:]], default=[],
         metavar="NAME", help="of part decoders: only these, beside one token a step; peers by "

@@ -243,7 +243,7 @@ def test_records_without_speeds_render(tmp_path):
     records_of(scope, parts, without_speeds).save(tmp_path / "measured.json")
     assert report.main(["--output", str(tmp_path), "--render-only"]) == 0
     text = (tmp_path / "report.md").read_text()
-    assert text.count(" runs have no speed (–)") == 7 and "Can't be judged (Figure 1)" in text
+    assert text.count(" runs have no speed (–)") == 8 and "Can't be judged (Figure 1)" in text
     held = [line for line in text.splitlines() if line.startswith("- Holds")]
     assert not [line for line in held if "fast" in line or "ahead" in line or "lead" in line]
     assert "Speed by window size: no point of it was measured." in (

@@ -12,6 +12,7 @@ from flash_dllm.strategies import FreeDave, Llada, Wino
 from tests.two_impls import (
     QUESTIONS,
     check,
+    check_model,
     confidences,
     needs_gpu,
     needs_interpreter,
@@ -58,5 +59,5 @@ def test_triton_equals_torch_on_the_embedded_model(strategy, cache):
         load_model(impl=impl, device="cuda", dtype="float32") for impl in ("torch", "triton")
     ]
     prompts = [engines[0].encode(question) for question in QUESTIONS[:3]]
-    found = check(*engines, prompts, strategy, cache, config, batch_size=3)
+    found = check_model(*engines, prompts, strategy, cache, config, batch_size=3)
     assert all(confidences(trace) for trace in found)

@@ -45,7 +45,7 @@ def records(
 
 
 def test_both_documents_and_the_table_are_written(places):
-    path = records(places / "m.json", ["decoders", "table6"])
+    path = records(places / "m.json", ["decoders", "embedded"])
     assert report_documents.main([str(path)]) == 0
     text = (places / "DECODERS").read_text()
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
@@ -59,39 +59,41 @@ def test_both_documents_and_the_table_are_written(places):
     assert (last["accuracy"], last["difference_difference"]) == ("0.6", "-0.2")
     assert last["difference_only_second"] == "40" and last["torch"] == "2"
     speeds = (places / "PERFORMANCE").read_text()
-    # smallest and largest batch, three strategies each
-    assert speeds.count("\n| 1 |") == speeds.count("\n| 32 |") == 3 and "| 2 |" not in speeds
-    assert "| 32 | flash_verify | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 (3200–3200) |" in speeds
+    # smallest and largest batch, four decoders each
+    assert speeds.count("\n| 1 |") == speeds.count("\n| 32 |") == 4 and "| 2 |" not in speeds
+    verified = "| 32 | flash_verify | flash | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 (3200–3200) |"
+    assert verified in speeds
+    assert "| 1 | greedy | none | 80.0 (80–80) | 2.00 | 1.00 | 100.0 (100–100) |" in speeds
 
 
 def test_the_embedded_models_speeds_are_those_of_its_own_rounds(places):
     """At batch 32 confidence decoding is timed for Table 1, too, here four times as fast."""
     path = places / "m.json"
-    found = load_records(records(path, ["table1", "table6"]))
+    found = load_records(records(path, ["table1", "embedded"]))
     first = found.times["table1"]
     first.rounds = [[seconds / 4 for seconds in one] for one in first.rounds]
-    assert set(first.cells) & set(found.times["table6"].cells)
+    assert set(first.cells) & set(found.times["embedded"].cells)
     found.save(path)
     assert report_documents.main([str(path)]) == 0
     speeds = (places / "PERFORMANCE").read_text()
-    assert "| 32 | confidence | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 (3200–3200) |" in speeds
-    assert "Speeds: 7 rounds over the 9 decoders, 8 items;" in speeds
+    assert "| 32 | confidence | flash | 60.0 (60–60) | 2.00 | 1.00 | 3200.0 (3200–3200) |" in speeds
+    assert "Speeds: 7 rounds over the 8 decoders, 8 items;" in speeds
 
 
 def test_a_missing_speed_is_a_dash_and_a_line_under_the_table(places):
     path = places / "m.json"
-    found = load_records(records(path, ["table6"]))
+    found = load_records(records(path, ["embedded"]))
     found.cells = {cell: run_of(0.6, None, cell.batch) for cell in found.cells}
     found.times.clear()
     found.save(path)
     assert report_documents.main([str(path)]) == 0
     speeds = (places / "PERFORMANCE").read_text()
-    assert "| 32 | flash_verify | 60.0 (60–60) | 2.00 | 1.00 | – |" in speeds
-    assert "\n6 of these 6 runs have no speed (–): " in speeds
+    assert "| 32 | flash_verify | flash | 60.0 (60–60) | 2.00 | 1.00 | – |" in speeds
+    assert "\n8 of these 8 runs have no speed (–): " in speeds
 
 
 def test_what_was_not_measured_is_left_alone(places):
-    path = records(places / "m.json", ["table6"])
+    path = records(places / "m.json", ["embedded"])
     assert report_documents.main([str(path)]) == 0
     assert (places / "DECODERS").read_text() == MARKED and not (places / "CSV").exists()
 

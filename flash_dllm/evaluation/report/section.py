@@ -18,8 +18,8 @@ class Scope:
     """How much of a report is made.
 
     tasks    Table 1's rows; the first one is the other parts' task
-    batch    of every part but Table 6
-    batches  of Table 6
+    batch    of every part but Table 6 and the embedded model's table
+    batches  of Table 6; the smallest and the largest also of the embedded model's table
     seeds    of Table 4
     decoders names of the decoders in the table of every decoder; none means all
     """
