@@ -13,6 +13,7 @@ from flash_dllm.memory import check_gpu, pass_bytes, slot_bytes
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket, sequence_bucket
+from flash_dllm.rehearsal import Rehearsal
 from flash_dllm.transfer import Transfer
 
 # rows of the largest pass that is padded and captured
@@ -28,13 +29,15 @@ ROOMY_SLOTS = 256
 @dataclass
 class Workspace:
     """cache: the flat cache; free: buffer of passes of any size; fixed: of padded passes (None
-    without graphs); graphs: likewise."""
+    without graphs); graphs: likewise; rehearsal: for the time of waiting (None where a launch is
+    the work)."""
 
     cache: FlatKVCache
     free: PassBuffer
     fixed: PassBuffer | None
     graphs: PassGraphs | None
     request: SessionRequest
+    rehearsal: Rehearsal | None = None
     _flying: list[Transfer] = field(default_factory=list)
     _resting: list[Transfer] = field(default_factory=list)
 
@@ -65,7 +68,7 @@ class Workspace:
             model.dtype, model.device,
         )  # fmt: skip
         group, is_dense = spec.n_heads // spec.n_kv_heads, model.impl == "torch"
-        fixed = graphs = None
+        fixed = graphs = rehearsal = None
         if has_graphs:
             room = PassSizes(
                 rows=GRAPH_ROWS,
@@ -78,7 +81,10 @@ class Workspace:
             )
             fixed = PassBuffer(model.device, group, is_dense, room)
             graphs = PassGraphs(model.device)
-        return cls(cache, PassBuffer(model.device, group, is_dense), fixed, graphs, request)
+            if model.device.type == "cuda":
+                rehearsal = Rehearsal(PassBuffer(model.device, group, is_dense))
+        free = PassBuffer(model.device, group, is_dense)
+        return cls(cache, free, fixed, graphs, request, rehearsal)
 
     def fits(self, request: SessionRequest) -> bool:
         """Whether another session's passes may run here, with the same graphs."""
@@ -98,6 +104,11 @@ class Workspace:
     def is_busy(self) -> bool:
         """Whether a pass is on its way."""
         return bool(self._flying)
+
+    @property
+    def has_several(self) -> bool:
+        """Whether more than one is."""
+        return len(self._flying) > 1
 
     def depart(self) -> Transfer:
         """A pass begins; what comes back brings its result to the host."""
