@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flash_dllm import cache, packing
 from flash_dllm.packing import pack
-from flash_dllm.pass_numbers import block_table
+from flash_dllm.pass_frame import block_table
 from flash_dllm.query import Query, Role, visible_slots
 from kernels import schedule as tables
 from kernels.configs_attention import Tile, attention_plan, key_splits
