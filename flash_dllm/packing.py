@@ -76,6 +76,7 @@ class PassBuffer:
     def _allocate(self, length: int) -> None:
         is_gpu = self._device.type == "cuda"
         self._host = torch.zeros(length, dtype=torch.uint8, pin_memory=is_gpu)
+        self._bytes = self._host.numpy()
         is_host = self._device.type == "cpu"
         self._copy = self._host if is_host else torch.zeros_like(self._host, device=self._device)
         self._views.clear()
@@ -120,9 +121,9 @@ class PassBuffer:
         if key not in self._views:
             on_device = layout.split(self._copy)
             packed = packed_pass(layout, on_device, is_padded, run_keys)
-            self._views[key] = layout.split(self._host.numpy()), on_device, packed
+            self._views[key] = layout.split(self._bytes), on_device, packed
         on_host, on_device, packed = self._views[key]
-        self._host.numpy()[: layout.length] = frame.image(layout, local)
+        self._bytes[: layout.length] = frame.image(layout, local)
         write_pass(layout, on_host, frame, asked, key_counts, local)
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from flash_dllm.pass_layout import Layout
 from flash_dllm.query import Query
-from kernels.schedule import ALWAYS, PAGE, RUNS
+from kernels.schedule import ALWAYS, MASK_TILE, PAGE, RUNS
 
 NO_SLOT = -1  # the slot of a padding row: nothing is written
 # what stands in a field before anything is written; 0 in all others
@@ -34,6 +34,7 @@ class Frame:
     """One entry a sequence (B) or row (R) of the passes with this key, padding left out.
 
     handles_B, counts_B, lengths_B, starts_B   handle, rows, length and first row, int64
+    starts                                     the first rows once more, as numbers
     sequences_R, handles_R                     each row's sequence and its handle, int64
     runs                                       how many slots of each sequence, from its first on,
                                                stand side by side in the cache
@@ -42,6 +43,7 @@ class Frame:
     def __init__(self, key: Key, table: np.ndarray) -> None:
         self.handles_B, self.counts_B, self.lengths_B = np.array(key, np.int64).T
         self.starts_B = self.counts_B.cumsum() - self.counts_B
+        self.starts: list[int] = self.starts_B.tolist()
         self.rows = int(self.counts_B.sum())
         self.sequences_R = np.repeat(np.arange(len(key)), self.counts_B)
         self.handles_R = self.handles_B[self.sequences_R]
@@ -79,6 +81,10 @@ class Frame:
                 at[name].fill(value)
         at["key_count_B"][:batch] = self.lengths_B
         at["page_table_BN"][:batch] = table[self.handles_B, : sizes.keys : PAGE] // PAGE
+        if sizes.has_views:
+            # tiles that end behind the last position hold views, or no keys at all
+            ends = np.arange(1, at["key_mixed_BT"].shape[1] + 1) * MASK_TILE
+            at["key_mixed_BT"][:] = ends > at["key_count_B"][:, None]
         # padding rows go with the last sequence: their results are never read, but they are numbers
         in_blocks = self.counts_B.copy()
         in_blocks[-1] += sizes.rows - self.rows

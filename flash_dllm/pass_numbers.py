@@ -22,6 +22,10 @@ _VIEW_OF_ROLE = np.array([_VIEWS.get(role, SLOT) for role in Role])
 # as a key a predecessor's view is a mask view; as a reader of rank r it knows the first r drafts
 _READER_OF_ROLE = _VIEW_OF_ROLE.copy()
 _READER_OF_ROLE[Role.PREDECESSOR_VIEW] = DRAFT_VIEW
+# a view's entry is seen from one row code on until another: [times, more] of times · rank + more
+_INTERVALS = np.zeros((2, 2, 4), np.int64)
+_INTERVALS[:, :, DRAFT_VIEW] = (2, 0), (1, ALWAYS)
+_INTERVALS[:, :, BRANCH_VIEW] = (2, 2), (0, 1)
 
 
 def write_pass(
@@ -37,20 +41,24 @@ def write_pass(
     key_counts  keys of each sequence: its positions' slots, then the scratch slots of its views
     """
     rows = frame.rows
-    positions = _joined(asked, "positions")
-    # without views every row writes to its position's own slot
-    local = _joined(asked, "slots") if layout.sizes.has_views else positions
-    at["tokens"][:rows] = _joined(asked, "tokens")
+    if layout.sizes.has_views:
+        numbers = _joined(asked, "tokens", "positions", "slots", "roles", "ranks")
+        tokens, positions, local, roles, ranks = numbers
+    else:
+        # every row writes to its position's own slot, and nobody needs a rank
+        tokens, positions = _joined(asked, "tokens", "positions")
+        local = positions
+    at["tokens"][:rows] = tokens
     at["positions"][:rows] = positions
     at["slots"][:rows] = table[frame.handles_R, local]
-    predict = _joined(asked, "predict")
-    predict += np.repeat(frame.starts_B, [len(query.predict) for query in asked])
+    starts = frame.starts
+    predict = [start + row for start, q in zip(starts, asked, strict=True) for row in q.predict]
     at["predict"][: len(predict)] = predict
     if layout.sizes.mass:
-        _write_mass(at, asked, predict)
+        _write_mass(at, asked)
     if layout.sizes.has_views:
         at["key_count_B"][: len(asked)] = key_counts
-        _write_views(layout, at, frame, asked, local)
+        _write_views(layout, at, frame, asked, local, roles, ranks)
 
 
 def _write_views(
@@ -59,13 +67,14 @@ def _write_views(
     frame: Frame,
     asked: Sequence[Query],
     local: np.ndarray,
+    roles: np.ndarray,
+    ranks: np.ndarray,
 ) -> None:
     """Who sees whom, in a pass whose rows differ in that.
 
-    local  each row's slot, counted by its sequence
+    local, roles, ranks  each row's slot, counted by its sequence, its role and its rank
     """
     rows = frame.rows
-    roles, ranks = _joined(asked, "roles"), _joined(asked, "ranks")
     views, readers = _VIEW_OF_ROLE[roles], _READER_OF_ROLE[roles]
     codes = 2 * ranks + (readers == DRAFT_VIEW)
     if any(map(has_past_rows, asked)):
@@ -91,27 +100,21 @@ def _write_views(
         at["key_searched_BK"][sequences, slots] = hidden_from
 
 
-def _searched(asked: Sequence[Query]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(sequence, slot, rank) of every searched slot."""
-    counts = [len(query.searched) for query in asked]
-    slots = list(chain.from_iterable(query.searched for query in asked))
-    ranks = list(chain.from_iterable(query.searched.values() for query in asked))
-    sequences = np.repeat(np.arange(len(asked)), counts)
-    return sequences, np.array(slots, np.int64), np.array(ranks, np.int64)
+def _searched(asked: Sequence[Query]) -> np.ndarray:
+    """Sequence, slot and rank of every searched slot: [3, slots]."""
+    slots = list(chain.from_iterable([query.searched for query in asked]))
+    ranks = list(chain.from_iterable([query.searched.values() for query in asked]))
+    numbers = [number for number, query in enumerate(asked) for _ in query.searched]
+    return np.array([numbers, slots, ranks], np.int64)
 
 
-def _write_mass(
-    at: Mapping[str, np.ndarray], asked: Sequence[Query], predict: np.ndarray
-) -> None:
-    """The rows whose attention mass is averaged (the first predicted ones), and their weights.
-
-    predict  the predicted rows of all queries, end to end
-    """
+def _write_mass(at: Mapping[str, np.ndarray], asked: Sequence[Query]) -> None:
+    """The rows whose attention mass is averaged (the first predicted ones), and their weights."""
     start = 0
     for number, query in enumerate(asked):
         count = query.mass_count
         if count:
-            at["mass_rows_BP"][number, :count] = predict[start : start + count]
+            at["mass_rows_BP"][number, :count] = at["predict"][start : start + count]
             at["mass_weight_BP"][number, :count] = 1.0 / count
         start += len(query.predict)
 
@@ -122,7 +125,7 @@ def _write_rules(
     place: tuple[np.ndarray, np.ndarray],
     views: np.ndarray,
     ranks: np.ndarray,
-    searched: tuple[np.ndarray, np.ndarray, np.ndarray],
+    searched: np.ndarray,
 ) -> None:
     """Who sees a key, as an interval of row codes: (from, until, mixed) of `Schedule`.
 
@@ -132,12 +135,8 @@ def _write_rules(
     rows of code 2b, which no draft view has.
     """
     start, until, mixed = at["key_from_BK"], at["key_until_BK"], at["key_mixed_BT"]
-    is_draft, is_branch = views == DRAFT_VIEW, views == BRANCH_VIEW
-    start[place] = np.where(is_draft, 2 * ranks + 1, np.where(is_branch, 2 * ranks, 0))
-    until[place] = np.where(is_draft, ALWAYS, np.where(is_branch, 2 * ranks + 1, 0))
-    # tiles that end behind the last key are mixed, like those that hold a view
-    ends = np.arange(1, mixed.shape[1] + 1) * MASK_TILE
-    mixed[:] = ends > at["key_count_B"][:, None]
+    times, more = _INTERVALS[:, :, views]
+    start[place], until[place] = times * ranks + more
     mixed[place[0], place[1] // MASK_TILE] = 1
     sequences, slots, hidden_from = searched
     until[sequences, slots] = 2 * hidden_from
@@ -170,12 +169,12 @@ def _write_replaced(
     """The key that a row's own entry stands in for; its tile is mixed."""
     for number, query in enumerate(asked):
         for row, slot in query.replaced.items():
-            at["row_replaces_R"][frame.starts_B[number] + row] = slot
+            at["row_replaces_R"][frame.starts[number] + row] = slot
             at["key_mixed_BT"][number, slot // MASK_TILE] = 1
 
 
-def _joined(asked: Sequence[Query], name: str) -> np.ndarray:
-    """One field of all queries, end to end."""
-    fields = [getattr(query, name) for query in asked]
-    # by way of a list, which costs half of what an iterator does
-    return np.array(list(chain.from_iterable(fields)), np.int64)
+def _joined(asked: Sequence[Query], *names: str) -> np.ndarray:
+    """Fields with an entry a row, those of all queries end to end: [fields, R]."""
+    # by way of lists, which cost half of what an iterator does
+    fields = [[getattr(query, name) for query in asked] for name in names]
+    return np.array([list(chain.from_iterable(field)) for field in fields], np.int64)

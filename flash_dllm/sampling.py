@@ -15,7 +15,6 @@ from kernels.reference import wide
 
 # decisions are made on rounded numbers, so that a saved trace replays to the same decisions
 DIGITS = 6
-_PLACES = 1 << 24  # a score and a place as one number: score × _PLACES + place
 
 
 class GumbelField:
@@ -161,61 +160,54 @@ def read_choice(
 def rank_mass(mass: np.ndarray, queries: Sequence[Query]) -> list[Mass | None]:
     """What each query wants of the mass [B, K], rounded and as `Mass.of` would rank it.
 
-    Ranked as whole numbers: millionths, then the position, so that ties are settled exactly.
+    Ranked as whole numbers, millionths, so that ties are settled exactly.
     """
     if not mass.size:
         return [None] * len(queries)
     count, keys = len(queries), mass.shape[1]
     scores = _millionths(mass[:count])
     rounded = scores / 10**DIGITS
-    is_undecided = np.ones((count, keys), bool)
-    for number, query in enumerate(queries):
-        flags = np.frombuffer(query.decided, np.uint8)
-        np.equal(flags, 0, out=is_undecided[number, : len(flags)])
+    flags = b"".join([query.decided.ljust(keys, b"\0") for query in queries])
+    is_undecided = np.frombuffer(flags, np.uint8).reshape(count, keys) == 0
     np.copyto(scores, -1.0, where=is_undecided)
-    undecided = np.count_nonzero(is_undecided, axis=1)
-    # each of them has taken 1 from the sum
-    totals, counts = (scores.sum(axis=1) + undecided).tolist(), (keys - undecided).tolist()
+    totals = scores.sum(axis=1).tolist()
     places = _largest(scores, min(keys, max(1, *[query.top for query in queries])))
     ranked: list[Mass | None] = []
     for number, query in enumerate(queries):
         if not query.wants_mass:
             ranked.append(None)
             continue
-        own = places[number][: min(query.top, counts[number])]
-        values = rounded[number]
-        total = round(min(1.0, totals[number] / 10**DIGITS), DIGITS)
+        decided = query.decided.count(1)
+        own, values = places[number][: min(query.top, decided)], rounded[number]
+        # each undecided position has taken 1 from the sum
+        total = round(min(1.0, (totals[number] + keys - decided) / 10**DIGITS), DIGITS)
         shares = values[own].tolist()
         ranked.append(Mass(values[: query.length].data, own.tolist(), shares, total))
     return ranked
 
 
 def _largest(scores: np.ndarray, top: int) -> list[np.ndarray]:
-    """Positions [top] of each row's largest scores, falling, ties to the lower position.
-
-    scores  [B, K] fp64, whole numbers from -1 to below 2^20, written over; K below 2^24
-    """
+    """Positions [top] of each row's largest scores [B, K], falling, ties to the lower position."""
     keys = scores.shape[1]
-    # no two of a row are equal, and all are exact
-    ranks = np.multiply(scores, _PLACES, out=scores)
-    ranks += np.arange(keys - 1, -1, -1)
     # the top-th largest of the peaks of groups is no more than that of all: few pass it, and only
     # they are sorted
     size = max(1, keys // (2 * top))
     groups = keys // size
-    peaks = ranks[:, : groups * size].reshape(-1, size, groups).max(axis=1)
+    peaks = scores[:, : groups * size].reshape(-1, size, groups).max(axis=1)
     bounds = np.partition(peaks, groups - top, axis=1)[:, groups - top]
-    return [
-        keys - 1 - np.sort(row[row >= bound])[: -top - 1 : -1].astype(np.int64) % _PLACES
-        for row, bound in zip(ranks, bounds, strict=True)
-    ]
+    positions = []
+    for row, bound in zip(scores, bounds, strict=True):
+        (passed,) = (row >= bound).nonzero()
+        falling = (-row[passed]).argsort(kind="stable")[:top]
+        positions.append(passed[falling])
+    return positions
 
 
 def _millionths(shares: np.ndarray) -> np.ndarray:
     """Probabilities as whole numbers of 10^-6, fp64: what `round` does, and keeps for itself."""
     scaled = shares.astype(np.float64)
-    # not `clip`, which takes longer than all the rest
-    np.minimum(np.maximum(scaled, 0.0, out=scaled), 1.0, out=scaled)
+    # not `clip`, which takes longer than all the rest; none is below 0
+    np.minimum(scaled, 1.0, out=scaled)
     scaled *= 10**DIGITS
     return np.rint(scaled, out=scaled)
 
