@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 PAGE = 16
@@ -81,10 +80,15 @@ class FlatKVCache:
         """
         if not moves:
             return
-        # few calls, since the device waits for them: numpy for the host's part, keys with values
-        handles, *local = np.array(moves).T
-        slots = torch.from_numpy(self.table.numpy()[handles, local])
-        if self.keys.device.type == "cuda":
-            slots = slots.pin_memory()
-        source, target = slots.to(self.keys.device, non_blocking=True)
-        self._entries.index_copy_(2, target, self._entries.index_select(2, source))
+        # few calls, since the device waits for them: one tensor of both, keys with values
+        sources = [self._slot(handle, source) for handle, source, _ in moves]
+        targets = [self._slot(handle, target) for handle, _, target in moves]
+        device = self._entries.device
+        slots = torch.tensor([sources, targets], pin_memory=device.type == "cuda")
+        slots = slots.to(device, non_blocking=True)
+        self._entries.index_copy_(2, slots[1], self._entries.index_select(2, slots[0]))
+
+    def _slot(self, handle: int, local: int) -> int:
+        """What `table` says, in plain numbers: the buffer's slot of a sequence's local slot."""
+        page, within = divmod(local, PAGE)
+        return self._pages[handle][page] * PAGE + within
