@@ -123,7 +123,7 @@ class PassBuffer:
             packed = packed_pass(layout, on_device, is_padded, run_keys)
             self._views[key] = layout.split(self._bytes), on_device, packed
         on_host, on_device, packed = self._views[key]
-        self._bytes[: layout.length] = frame.image(layout, local)
+        frame.lay(layout, self._bytes[: layout.length], on_host, local)
         write_pass(layout, on_host, frame, asked, key_counts, local)
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)

@@ -7,7 +7,7 @@ that stays and all padding in its place, and over it the pass's own numbers (`pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Frame:
         is_apart = starts != starts[:, :1] + np.arange(starts.shape[1]) * PAGE
         ends = np.where(is_apart.any(axis=1), is_apart.argmax(axis=1), starts.shape[1])
         self.runs: list[int] = (ends * PAGE).tolist()
-        self._images: dict[Layout, np.ndarray] = {}
+        self._images: dict[Layout, np.ndarray | None] = {}
 
     def _pages_in(self, table: np.ndarray) -> bytes:
         return table[:, ::PAGE][self.handles_B].tobytes()
@@ -66,15 +66,23 @@ class Frame:
         """`Schedule.run_keys` of a pass whose sequences have so many keys."""
         return shortest_run(self.runs, key_counts)
 
-    def image(self, layout: Layout, table: np.ndarray) -> np.ndarray:
-        """All bytes of a pass of this layout, without its own numbers; not to be written to."""
-        if layout not in self._images:
-            image = np.zeros(layout.length, np.uint8)
-            self._write(layout, layout.split(image), table)
-            self._images[layout] = image
-        return self._images[layout]
+    def lay(
+        self, layout: Layout, memory: np.ndarray, at: Mapping[str, np.ndarray], table: np.ndarray
+    ) -> None:
+        """Write the image of a pass of this layout: all that is not its own numbers.
 
-    def _write(self, layout: Layout, at: dict[str, np.ndarray], table: np.ndarray) -> None:
+        memory, at  the pass's bytes, and its fields as views of them
+        """
+        image = self._images.get(layout)
+        if image is not None:
+            memory[:] = image
+            return
+        memory.fill(0)
+        self._write(layout, at, table)
+        # what comes for the second time will come again; many, as full passes, come but once
+        self._images[layout] = memory.copy() if layout in self._images else None
+
+    def _write(self, layout: Layout, at: Mapping[str, np.ndarray], table: np.ndarray) -> None:
         sizes, batch = layout.sizes, len(self.counts_B)
         for name, value in _BLANK.items():
             if name in at:

@@ -83,7 +83,8 @@ def test_a_sequence_that_gets_an_old_handle_and_other_pages_gets_its_own_slots()
     buffer = PassBuffer(CPU)
     first, second = cache.admit(32), cache.admit(32)
     query = draft_query(20, (0,), (18,))
-    assert buffer.fill([(second, query)], cache.table).slots.tolist() == [32, 50]
+    for _ in range(3):  # from the second time on more is kept
+        assert buffer.fill([(second, query)], cache.table).slots.tolist() == [32, 50]
     cache.release(first)
     cache.release(second)
     assert [cache.admit(16), cache.admit(32)] == [second, first]
