@@ -26,7 +26,7 @@ def first_run(pages: Sequence[int], count: int) -> int:
 
 
 class FlatKVCache:
-    """keys, values: [layers, slots, kv_heads, head_dim], allocated once.
+    """keys, values: [layers, slots, kv_heads, head_dim], allocated once, one behind the other.
 
     table [sequences, local slots] int64 on the host: local slot → slot of the buffer.
     """
@@ -42,10 +42,10 @@ class FlatKVCache:
         device: torch.device,
     ) -> None:
         pages = -(-slots_per_sequence // PAGE)
-        shape = (n_layers, sequences * pages * PAGE, n_kv_heads, head_dim)
+        shape = (2, n_layers, sequences * pages * PAGE, n_kv_heads, head_dim)
         # zeros, not empty: padded keys are read with weight 0, and 0 × NaN would be NaN
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self._entries = torch.zeros(shape, dtype=dtype, device=device)
+        self.keys, self.values = self._entries
         self.table = torch.zeros(sequences, pages * PAGE, dtype=torch.int64)
         self._free_pages = list(range(sequences * pages))
         self._pages: dict[int, list[int]] = {}
@@ -80,10 +80,15 @@ class FlatKVCache:
         """
         if not moves:
             return
-        handles, *local = torch.tensor(moves, dtype=torch.int64).T
-        slots = self.table[handles, torch.stack(local)]
-        if self.keys.device.type == "cuda":
-            slots = slots.pin_memory()
-        source, target = slots.to(self.keys.device, non_blocking=True)
-        for buffer in (self.keys, self.values):
-            buffer.index_copy_(1, target, buffer.index_select(1, source))
+        # few calls, since the device waits for them: one tensor of both, keys with values
+        sources = [self._slot(handle, source) for handle, source, _ in moves]
+        targets = [self._slot(handle, target) for handle, _, target in moves]
+        device = self._entries.device
+        slots = torch.tensor([sources, targets], pin_memory=device.type == "cuda")
+        slots = slots.to(device, non_blocking=True)
+        self._entries.index_copy_(2, slots[1], self._entries.index_select(2, slots[0]))
+
+    def _slot(self, handle: int, local: int) -> int:
+        """What `table` says, in plain numbers: the buffer's slot of a sequence's local slot."""
+        page, within = divmod(local, PAGE)
+        return self._pages[handle][page] * PAGE + within

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from flash_dllm.pass_frame import Frames
 from flash_dllm.pass_layout import Layout, Packed, blocks_for, packed_pass
 from flash_dllm.pass_numbers import write_pass
 from flash_dllm.pass_sizes import PassSizes, view_count
 from flash_dllm.query import Query
 from kernels.configs_attention import FEW_ROWS, copies_runs
-from kernels.schedule import PAGE, RUNS, TAIL_ROWS, best_block_size
+from kernels.schedule import TAIL_ROWS, best_block_size
 
 
 def pack(
@@ -61,6 +61,7 @@ class PassBuffer:
         self._group = group
         self._is_dense = is_dense
         self._layouts: dict[tuple[PassSizes, int], Layout] = {}
+        self._frames = Frames()
         # the host's and the device's views of a layout, and the pass that the device's are: making
         # them costs more than filling them
         self._views: dict[tuple[PassSizes, int, bool, int], tuple[dict, dict, Packed]] = {}
@@ -75,6 +76,7 @@ class PassBuffer:
     def _allocate(self, length: int) -> None:
         is_gpu = self._device.type == "cuda"
         self._host = torch.zeros(length, dtype=torch.uint8, pin_memory=is_gpu)
+        self._bytes = self._host.numpy()
         is_host = self._device.type == "cpu"
         self._copy = self._host if is_host else torch.zeros_like(self._host, device=self._device)
         self._views.clear()
@@ -93,9 +95,13 @@ class PassBuffer:
         What comes back are views of the device's copy: the next `fill` writes over them, behind
         whatever was launched to read them before. On CUDA it waits until the last copy was made.
         """
-        is_padded = sizes is not None or _is_ragged(queries)
+        local = table.numpy()
+        asked = [query for _, query in queries]
+        key_counts = [query.length + view_count(query) for query in asked]
+        is_padded = sizes is not None or _is_ragged(queries, key_counts)
         sizes = sizes or PassSizes.of(queries)
-        run_keys = shortest_run(queries, table.numpy())
+        frame = self._frames.of(queries, local)
+        run_keys = frame.run_keys(key_counts)
         if block_size is None:
             narrow = run_keys and self.copies_runs and sizes.rows <= FEW_ROWS
             most = 64 if narrow else 128 + TAIL_ROWS
@@ -115,9 +121,10 @@ class PassBuffer:
         if key not in self._views:
             on_device = layout.split(self._copy)
             packed = packed_pass(layout, on_device, is_padded, run_keys)
-            self._views[key] = layout.split(self._host.numpy()), on_device, packed
+            self._views[key] = layout.split(self._bytes), on_device, packed
         on_host, on_device, packed = self._views[key]
-        write_pass(layout, on_host, queries, table.numpy())
+        frame.lay(layout, self._bytes[: layout.length], on_host, local)
+        write_pass(layout, on_host, frame, asked, key_counts, local)
         if self._copy is not self._host:
             self._copy[: layout.length].copy_(self._host[: layout.length], non_blocking=True)
         if self._copied is not None:
@@ -126,25 +133,5 @@ class PassBuffer:
         return packed_pass(layout, on_device, is_padded, run_keys) if self._is_dense else packed
 
 
-def shortest_run(queries: Sequence[tuple[int, Query]], table: np.ndarray) -> int:
-    """`Schedule.run_keys` of a pass: 0 if the slots of a sequence's keys lie apart.
-
-    >>> from flash_dllm.query import Query
-    >>> table = np.array([[*range(32, 96)], [*range(0, 16), *range(96, 144)]])
-    >>> run = lambda *pairs: shortest_run([(h, Query("draft", n)) for h, n in pairs], table)
-    >>> run((0, 40)), run((0, 64), (1, 16)), run((1, 17)), run((0, 15))
-    (32, 16, 0, 0)
-    """
-    handles = [handle for handle, _ in queries]
-    counts = np.array([query.length + view_count(query) for _, query in queries])
-    starts = table[handles, : counts.max() : PAGE]
-    along = np.arange(starts.shape[1]) * PAGE
-    is_next = (starts == starts[:, :1] + along) | (along >= counts[:, None])
-    if not is_next.all():
-        return 0
-    return max(keys for keys in RUNS if keys <= counts.min())
-
-
-def _is_ragged(queries: Sequence[tuple[int, Query]]) -> bool:
-    shapes = {(query.rows, query.length + view_count(query)) for _, query in queries}
-    return len(shapes) > 1
+def _is_ragged(queries: Sequence[tuple[int, Query]], key_counts: Sequence[int]) -> bool:
+    return len(set(key_counts)) > 1 or len({query.rows for _, query in queries}) > 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -16,8 +15,6 @@ from kernels.reference import wide
 
 # decisions are made on rounded numbers, so that a saved trace replays to the same decisions
 DIGITS = 6
-# a score and a place as one number, and room for one row of such numbers
-_PLACES, _ROW = 1 << 24, 1 << 46
 
 
 class GumbelField:
@@ -141,81 +138,80 @@ def read_choice(
 ) -> Choice:
     """Take `choose`'s tensor apart, with the scores behind it; `mass` is the mass's shape, (0, 0)
     where none was asked."""
-    shown = rows * alternatives
-    sizes = (rows, rows, shown, shown, mass[0] * mass[1], rows if has_changes else 0)
-    ends = (0, *accumulate(sizes), len(flat))
-    tokens, confidences, other, other_p, masses, changes, scored = (
-        flat[start:end] for start, end in pairwise(ends)
-    )
+    shown, size = rows * alternatives, mass[0] * mass[1]
+    mass_at = 2 * (rows + shown)
+    changes_at = mass_at + size
+    scores_at = changes_at + (rows if has_changes else 0)
     pairs: list[tuple[tuple[int, float], ...]] = [()] * rows
     if alternatives:
-        ids = other.astype(np.int64).reshape(rows, alternatives).tolist()
-        shares = _rounded(other_p).reshape(rows, alternatives).tolist()
+        other, other_p = flat[2 * rows : mass_at].reshape(2, rows, alternatives)
+        ids, shares = other.astype(np.int64).tolist(), _rounded(other_p)
         pairs = [tuple(zip(*both, strict=True)) for both in zip(ids, shares, strict=True)]
     return Choice(
-        tokens.astype(np.int64).tolist(),
-        _rounded(confidences).tolist(),
+        flat[:rows].astype(np.int64).tolist(),
+        _rounded(flat[rows : 2 * rows]),
         pairs,
-        masses.reshape(mass),
-        _rounded(changes).tolist(),
-        _rounded(scored).tolist(),
+        flat[mass_at:changes_at].reshape(mass),
+        _rounded(flat[changes_at:scores_at]),
+        _rounded(flat[scores_at:]),
     )
 
 
 def rank_mass(mass: np.ndarray, queries: Sequence[Query]) -> list[Mass | None]:
     """What each query wants of the mass [B, K], rounded and as `Mass.of` would rank it.
 
-    Ranked as whole numbers: millionths, then the position, so that ties are settled exactly.
+    Ranked as whole numbers, millionths, so that ties are settled exactly.
     """
     if not mass.size:
         return [None] * len(queries)
     count, keys = len(queries), mass.shape[1]
-    # what `round` does, and keeps for itself
-    millionths = np.rint(mass[:count].astype(np.float64).clip(0.0, 1.0) * 10**DIGITS)
-    rounded = millionths / 10**DIGITS
-    is_decided = np.zeros((count, keys), bool)
-    for number, query in enumerate(queries):
-        is_decided[number, : len(query.decided)] = np.frombuffer(query.decided, np.uint8)
-    scores = np.where(is_decided, millionths, -1.0).astype(np.int64)
-    top = min(keys, max(1, *(query.top for query in queries)))
-    positions = _largest(scores, top)
-    shares = np.take_along_axis(rounded, positions, axis=1).tolist()
-    totals = (np.where(is_decided, millionths, 0.0).sum(axis=1) / 10**DIGITS).tolist()
-    counts, places = is_decided.sum(axis=1).tolist(), positions.tolist()
+    scores = _millionths(mass[:count])
+    rounded = scores / 10**DIGITS
+    flags = b"".join([query.decided.ljust(keys, b"\0") for query in queries])
+    is_undecided = np.frombuffer(flags, np.uint8).reshape(count, keys) == 0
+    np.copyto(scores, -1.0, where=is_undecided)
+    totals = scores.sum(axis=1).tolist()
+    places = _largest(scores, min(keys, max(1, *[query.top for query in queries])))
     ranked: list[Mass | None] = []
     for number, query in enumerate(queries):
         if not query.wants_mass:
             ranked.append(None)
             continue
-        own = min(query.top, counts[number])
-        values = rounded[number, : query.length].data
-        total = round(min(1.0, totals[number]), DIGITS)
-        ranked.append(Mass(values, places[number][:own], shares[number][:own], total))
+        decided = query.decided.count(1)
+        own, values = places[number][: min(query.top, decided)], rounded[number]
+        # each undecided position has taken 1 from the sum
+        total = round(min(1.0, (totals[number] + keys - decided) / 10**DIGITS), DIGITS)
+        shares = values[own].tolist()
+        ranked.append(Mass(values[: query.length].data, own.tolist(), shares, total))
     return ranked
 
 
-def _largest(scores: np.ndarray, top: int) -> np.ndarray:
-    """Positions [B, top] of each row's largest scores, falling, ties to the lower position.
-
-    scores  [B, K] int64, at least -1 and below 2^20; K below 2^24
-    """
-    count, keys = scores.shape
-    ranks = scores * _PLACES + np.arange(keys)[::-1]  # no two of a row are equal
+def _largest(scores: np.ndarray, top: int) -> list[np.ndarray]:
+    """Positions [top] of each row's largest scores [B, K], falling, ties to the lower position."""
+    keys = scores.shape[1]
     # the top-th largest of the peaks of groups is no more than that of all: few pass it, and only
     # they are sorted
     size = max(1, keys // (2 * top))
     groups = keys // size
-    peaks = ranks[:, : groups * size].reshape(count, size, groups).max(axis=1)
-    bound = np.partition(peaks, groups - top, axis=1)[:, groups - top, None]
-    passed = np.flatnonzero(ranks >= bound)
-    row = passed // keys
-    # one sort for all rows: row by row, falling ranks
-    falling = np.sort(row * _ROW - ranks.ravel()[passed])
-    passing = np.bincount(row, minlength=count)
-    first = passing.cumsum() - passing
-    chosen = np.arange(count)[:, None] * _ROW - falling[first[:, None] + np.arange(top)]
-    return keys - 1 - chosen % _PLACES
+    peaks = scores[:, : groups * size].reshape(-1, size, groups).max(axis=1)
+    bounds = np.partition(peaks, groups - top, axis=1)[:, groups - top]
+    positions = []
+    for row, bound in zip(scores, bounds, strict=True):
+        (passed,) = (row >= bound).nonzero()
+        falling = (-row[passed]).argsort(kind="stable")[:top]
+        positions.append(passed[falling])
+    return positions
 
 
-def _rounded(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float64).clip(0.0, 1.0).round(DIGITS)
+def _millionths(shares: np.ndarray) -> np.ndarray:
+    """Probabilities as whole numbers of 10^-6, fp64: what `round` does, and keeps for itself."""
+    scaled = shares.astype(np.float64)
+    # not `clip`, which takes longer than all the rest; none is below 0
+    np.minimum(scaled, 1.0, out=scaled)
+    scaled *= 10**DIGITS
+    return np.rint(scaled, out=scaled)
+
+
+def _rounded(shares: np.ndarray) -> list:
+    """Probabilities rounded to 6 digits, as nested lists."""
+    return (_millionths(shares) / 10**DIGITS).tolist() if shares.size else []

@@ -8,7 +8,7 @@ blocks, T tiles of `MASK_TILE` keys.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -44,6 +44,7 @@ def block_sizes(group: int) -> dict[int, int]:
     return sizes
 
 
+@cache  # asked for every pass
 def best_block_size(width: int, group: int, most: int = 128 + TAIL_ROWS) -> int:
     """Rows per query block for passes whose longest sequence has `width` rows.
 

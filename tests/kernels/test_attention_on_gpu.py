@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from flash_dllm.pass_numbers import block_table
+from flash_dllm.pass_frame import block_table
 from kernels import ops
 from kernels.attention_mass import attention_mass
 from kernels.schedule import most_blocks

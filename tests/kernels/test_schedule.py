@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from flash_dllm import cache, packing
 from flash_dllm.packing import pack
-from flash_dllm.pass_numbers import block_table
+from flash_dllm.pass_frame import block_table
 from flash_dllm.query import Query, Role, visible_slots
 from kernels import schedule as tables
 from kernels.configs_attention import Tile, attention_plan, key_splits
@@ -194,3 +194,21 @@ def test_pages_that_lie_apart_are_taken_when_no_others_are_left():
     assert pack([(handle, query)], flat.table, torch.device("cpu")).schedule.run_keys == 0
     # its first sixteen keys are a run of their own
     assert pack([(handle, draft(2, 16))], flat.table, torch.device("cpu")).schedule.run_keys == 16
+
+
+def test_promoted_entries_go_from_slot_to_slot_of_their_own_sequence_in_all_layers():
+    flat = cache.FlatKVCache(3, 32, 2, 1, 8, torch.float32, torch.device("cpu"))
+    first, second, third = (flat.admit(16) for _ in range(3))  # pages 0, 1 and 2
+    flat.release(first)
+    flat.release(third)
+    last = flat.admit(32)  # pages 2 and 3
+    for number, buffer in enumerate((flat.keys, flat.values)):
+        numbers = 1000 * number + torch.arange(2 * 96).view(2, 96, 1, 1)
+        buffer.copy_(numbers.expand_as(buffer))
+    before = flat.keys.clone(), flat.values.clone()
+    flat.promote([(last, 30, 3), (second, 15, 0), (last, 31, 17)])
+    for buffer, old in zip((flat.keys, flat.values), before, strict=True):
+        # 32 + 30 → 32 + 3, 16 + 15 → 16, 32 + 31 → 32 + 17
+        for source, target in ((62, 35), (31, 16), (63, 49)):
+            old[:, target] = old[:, source]
+        assert torch.equal(buffer, old)
