@@ -184,6 +184,8 @@ class ModelSession:
         self._features: dict[int, LayerFeatures] = {}
         self._movement = Movement(model.spec.mask_token_id)
         self._moves: list[tuple[int, int, int]] = []
+        # as many as the last moves, each from a slot to itself
+        self._still: list[tuple[int, int, int]] = []
         self._noise = GumbelField(model.spec.vocab_size, request.temperature, model.device)
         self._flight: _Flight | None = None
 
@@ -206,6 +208,7 @@ class ModelSession:
         self._features.pop(handle, None)
         self._movement.forget(handle)
         self._moves = [move for move in self._moves if move[0] != handle]
+        self._still = [move for move in self._still if move[0] != handle]
 
     def close(self) -> None:
         self._space.settle()
@@ -245,10 +248,16 @@ class ModelSession:
         return answers
 
     def rehearse(self, act: Callable[[], object]) -> None:
-        flight, rehearsal = self._flight, self._space.rehearsal
-        if flight is not None and rehearsal is not None:
-            table, transfer = self._space.cache.table, flight.transfer
-            rehearsal.run(flight.sizes, flight.begin, table, act, transfer.is_over)
+        flight, rehearsal, cache = self._flight, self._space.rehearsal, self._space.cache
+        if flight is None or rehearsal is None:
+            return
+
+        def whole() -> None:
+            act()
+            cache.promote(self._still)
+
+        is_over = flight.transfer.is_over
+        rehearsal.run(flight.sizes, flight.begin, cache.table, whole, is_over)
 
     def answer(self, queries: Asked) -> list[Prediction]:
         """`ask` without a pause."""
@@ -260,6 +269,8 @@ class ModelSession:
         is_behind = self._space.is_busy
         transfer = self._space.depart()
         self._space.cache.promote(self._moves)
+        if self._moves:
+            self._still = [(handle, source, source) for handle, source, _ in self._moves]
         self._moves = []
         # drafts keep runner-ups for the trace, verify answers do not need them
         wants_more = any(query.kind in ("full", "draft") for _, query in queries)

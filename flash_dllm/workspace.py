@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
@@ -82,7 +83,10 @@ class Workspace:
             fixed = PassBuffer(model.device, group, is_dense, room)
             graphs = PassGraphs(model.device)
             if model.device.type == "cuda":
-                rehearsal = Rehearsal(PassBuffer(model.device, group, is_dense))
+                # not on the device: a copy there would wait for the pass, and the next for it
+                mirror = PassBuffer(torch.device("cpu"), group, is_dense)
+                mirror.copies_runs = fixed.copies_runs
+                rehearsal = Rehearsal(mirror)
         free = PassBuffer(model.device, group, is_dense)
         return cls(cache, free, fixed, graphs, request, rehearsal)
 

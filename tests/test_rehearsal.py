@@ -139,18 +139,29 @@ def ready(seconds, buffer):
     return made
 
 
-def test_it_begins_shortly_before_the_end_and_stops_when_another_would_not_fit(monkeypatch):
+def test_it_begins_before_the_end_and_comes_again_at_the_last_moment(monkeypatch):
     clock, buffer, begun = Clock(monkeypatch), Buffer(), []
-    costs = iter([1.5e-3, 0.4e-3, 0.4e-3, 0.4e-3])
+    costs = iter([1.5e-3, 0.4e-3])
 
     def act():
         begun.append(clock.now)
         clock.spend(next(costs))
 
     ready([9.0, 5.5e-3, 5.6e-3], buffer).run(SIZES, 0.0, TABLE, act, lambda: False)
-    # 3 ms before 5.5, the shortest; then while 0.4 ms end 0.2 ms before it: at 4.0, 4.4, 4.8
-    assert begun == pytest.approx([2.5e-3, 4.0e-3, 4.4e-3, 4.8e-3])
-    assert buffer.filled == 4
+    # 3 ms before 5.5, the shortest; then so that half of 1.5 ms ends 0.2 ms before it
+    assert begun == pytest.approx([2.5e-3, 4.55e-3])
+    assert buffer.filled == 2
+
+
+def test_one_that_took_longer_than_the_pass_is_not_done_again(monkeypatch):
+    clock, buffer, begun = Clock(monkeypatch), Buffer(), []
+
+    def act():
+        begun.append(clock.now)
+        clock.spend(2.9e-3)
+
+    ready([5.5e-3], buffer).run(SIZES, 0.0, TABLE, act, lambda: False)
+    assert begun == pytest.approx([2.5e-3]) and buffer.filled == 1
 
 
 @pytest.mark.parametrize(
