@@ -18,6 +18,7 @@ RULES = {
     "flash_dllm/guide.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/cache.py": {"torch"},
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
+    "flash_dllm/pass_frame.py": {"flash_dllm", "kernels", "numpy"},
     "flash_dllm/pass_layout.py": {"flash_dllm", "kernels", "numpy", "torch"},
     "flash_dllm/pass_numbers.py": {"flash_dllm", "kernels", "numpy"},
     "flash_dllm/sampling.py": {"flash_dllm", "kernels", "numpy", "torch"},

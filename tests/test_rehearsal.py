@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from flash_dllm.query import Mass, Prediction
 from flash_dllm.rehearsal import Rehearsal
 from flash_dllm.sequence import LiveSequence
 from flash_dllm.strategies import Adaptive, Confidence, FlashVerify, Prophet, Wino
-from tests.filled_passes import CONFIG, PROMPTS, draft_query, untimed
+from flash_dllm.transfer import Transfer
+from tests.filled_passes import CONFIG, PROMPTS, draft_query, filled_session, untimed
 from tests.hash_engine import HashEngine
 
 
@@ -99,6 +101,43 @@ def iter_answers(sequence):
         confidences = [0.9 - row / 20 for row in range(rows)]
         mass = Mass.of([0.0] * query.length, query.decided, top=8) if query.wants_mass else None
         yield Prediction(tokens, confidences, [()] * rows, mass)
+
+
+def test_a_session_rehearses_the_last_copies_and_leaves_the_cache_as_it_is(engine):
+    session, (first, second) = filled_session(engine)
+    runs = []
+
+    class Once:
+        def run(self, sizes, begin, table, act, is_over):
+            act()
+            runs.append((sizes, begin, is_over()))
+
+        def asked(self, *_):
+            pass
+
+        answered = asked
+
+    session._space.rehearsal = Once()
+    session.rehearse(lambda: pytest.fail("nothing is on its way"))
+    session.promote(first, [(19, 3), (20, 5)])
+    session.promote(second, [(30, 7)])
+    session.answer([(first, draft_query(19, (2,), (9,))), (second, draft_query(30, (4,), (10,)))])
+    acted = []
+    transfer = Transfer(torch.device("cpu"))
+    session._flight = SimpleNamespace(sizes=SIZES, begin=2.0, transfer=transfer)
+    before = session.cache.keys.clone(), session.cache.values.clone()
+    copies = []
+    promote = session.cache.promote
+    session.cache.promote = lambda moves: copies.append(moves) or promote(moves)
+    session.rehearse(lambda: acted.append(1))
+    assert acted == [1] and runs == [(SIZES, 2.0, True)]
+    assert copies == [[(first, 19, 19), (first, 20, 20), (second, 30, 30)]]
+    assert torch.equal(session.cache.keys, before[0])
+    assert torch.equal(session.cache.values, before[1])
+    # a sequence that has left has no slots to copy
+    session.release(first)
+    session.rehearse(lambda: None)
+    assert copies[1:] == [[(second, 30, 30)]]
 
 
 # when it is done
