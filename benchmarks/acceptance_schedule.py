@@ -91,9 +91,6 @@ class ScheduledSession:
     def groups_of(self, sequences: int) -> int:
         return self._inner.groups_of(sequences)
 
-    def rehearse(self, act: Callable[[], object]) -> None:
-        self._inner.rehearse(act)
-
     def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
         answers = self._inner.ask(queries)
         return lambda: [

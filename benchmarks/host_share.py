@@ -9,8 +9,7 @@ one thread's work, so that other processes count as little as can be.
   recorded     records of ended steps but the first sequence's, made while the device works
 
 With --device-ms DRAFT VERIFY passes take time, as on a device beside the host: so long for the
-whole batch, one after another. Then a step is measured by the wall clock, in one group or two,
-with and without rehearsals (`flash_dllm/rehearsal.py`):
+whole batch, one after another. Then a step is measured by the wall clock, in one group or two:
 
   step         of all sequences
   idle         of it, what the device had nothing to do
@@ -26,7 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +33,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import Tensor  # noqa: E402
 
@@ -50,10 +48,8 @@ from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode_batch_steps  # noqa: E402
 from flash_dllm.engine import Asked, ModelSession, passes_of  # noqa: E402
 from flash_dllm.engine_protocol import SessionRequest  # noqa: E402
-from flash_dllm.packing import PassBuffer  # noqa: E402
 from flash_dllm.pass_sizes import PassSizes  # noqa: E402
 from flash_dllm.query import Prediction  # noqa: E402
-from flash_dllm.rehearsal import Rehearsal  # noqa: E402
 from flash_dllm.strategies import Confidence, FlashVerify  # noqa: E402
 from flash_dllm.trace import ModelInfo, StepTrace  # noqa: E402
 from flash_dllm.workspace import Workspace  # noqa: E402
@@ -66,12 +62,10 @@ class Device:
     """Takes its time for each pass, one after another, while the host goes on.
 
     seconds  of one sequence in a pass by kind; none: a pass is over at once
-    rehearses  whether the host rehearses while it waits, as beside a GPU
     free_at  when all that was launched is done; idle: seconds without work between passes
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
-    rehearses: bool = False
     free_at: float = 0.0
     idle: float = 0.0
 
@@ -80,27 +74,8 @@ class Device:
         now = time.perf_counter()
         if self.free_at:
             self.idle += max(0.0, now - self.free_at)
-        self.free_at = max(now, self.free_at) + self.seconds_of(kinds)
+        self.free_at = max(now, self.free_at) + sum(self.seconds.get(kind, 0.0) for kind in kinds)
         return self.free_at
-
-    def seconds_of(self, kinds: Sequence[str]) -> float:
-        """How long a pass of these queries takes."""
-        return sum(self.seconds.get(kind, 0.0) for kind in kinds)
-
-
-class DeviceRehearsal(Rehearsal):
-    """Knows how long the device takes."""
-
-    def __init__(self, device: Device, buffer: PassBuffer) -> None:
-        super().__init__(buffer)
-        self._device = device
-
-    def answered(
-        self, queries: Asked, sizes: PassSizes, flat: np.ndarray, shapes: tuple[Any, ...],
-        seconds: float,
-    ) -> None:  # fmt: skip
-        seconds = self._device.seconds_of([query.kind for _, query in queries])
-        super().answered(queries, sizes, flat, shapes, seconds)
 
 
 class HostSession(ModelSession):
@@ -112,24 +87,18 @@ class HostSession(ModelSession):
         self.device = device
         self._answers: dict[PassSizes, Tensor] = {}
         self._generator = torch.Generator().manual_seed(0)
-        if device.rehearses:
-            buffer = PassBuffer(torch.device("cpu"), is_dense=False)
-            self._space.rehearsal = DeviceRehearsal(device, buffer)
-        self.answered = self.waited = self.done = 0.0
+        self.answered = self.waited = 0.0
 
     def ask(self, queries: Asked) -> Callable[[], list[Prediction]]:
         passes = list(passes_of(queries))
         first = self._start(passes[0])
-        self._flight = None if self._space.has_several else first
         if self.answered:
             self.waited += time.thread_time() - self.answered
         done = self.device.launch([query.kind for _, query in queries])
 
-        self.done = done
-
         def answers() -> list[Prediction]:
-            while time.perf_counter() < done:  # as CUDA waits
-                pass
+            while time.perf_counter() < done:
+                pass  # as the host waits for CUDA: without sleeping
             self.answered = time.thread_time()
             predictions: dict[int, Prediction] = {}
             for number, asked in enumerate(passes):
@@ -137,13 +106,6 @@ class HostSession(ModelSession):
             return [predictions[handle] for handle, _ in queries]
 
         return answers
-
-    def rehearse(self, act: Callable[[], object]) -> None:
-        flight, rehearsal, done = self._flight, self._space.rehearsal, self.done
-        if flight is not None and rehearsal is not None:
-            table = self._space.cache.table
-            is_over = lambda: time.perf_counter() >= done  # noqa: E731
-            rehearsal.run(flight.sizes, flight.begin, table, act, is_over)
 
     def launch(self, queries: Asked, alternatives: int) -> tuple[Tensor, PassSizes]:
         exact = PassSizes.of(queries)
@@ -155,8 +117,6 @@ class HostSession(ModelSession):
             assert space.fixed is not None, "the workspace was made for graphs"
             sizes = exact.padded(keys=table.shape[1])
             space.fixed.fill(queries, table, sizes)
-            if space.rehearsal is not None:
-                space.rehearsal.asked(queries, sizes)
         return self._made(sizes), sizes
 
     def _made(self, sizes: PassSizes) -> Tensor:
@@ -232,9 +192,8 @@ def run(
     wanted: int,
     device_ms: tuple[float, float] | None = None,
     groups: int = 1,
-    rehearses: bool = False,
 ) -> Run:
-    """Decode so many steps of a batch; groups and rehearses only where the device takes its time.
+    """Decode so many steps of a batch.
 
     device_ms  what a draft and a verify pass of the whole batch take; None: they are over at once
     """
@@ -248,7 +207,6 @@ def run(
     if device_ms is not None:
         draft, verify = (ms / 1e3 / batch for ms in device_ms)
         engine.device.seconds |= {"draft": draft, "verify": verify}
-        engine.device.rehearses = rehearses
     drawn = torch.Generator().manual_seed(0)
     prompts = torch.randint(1500, 2000, (batch, shape.prompt), generator=drawn).tolist()
     loop = decode_batch_steps(engine, prompts, strategy, cache, config, batch, groups)
@@ -312,11 +270,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 parts = {"waited for": found.waited, "recorded": found.recorded}
                 print(f"batch {batch}, {name}, a step of all sequences: {said(parts)}", flush=True)
                 continue
-            for groups, rehearses in product(options.groups, (False, True)):
-                found = run(batch, is_verify, options.steps, options.device_ms, groups, rehearses)
+            for groups in options.groups:
+                found = run(batch, is_verify, options.steps, options.device_ms, groups)
                 parts = {"step": found.walls, "idle": found.idle}
-                how = f"in groups: {groups}{', rehearsed' * rehearses}"
-                print(f"batch {batch}, {name}, {how}, {said(parts)}", flush=True)
+                print(f"batch {batch}, {name}, in groups: {groups}, {said(parts)}", flush=True)
 
 
 def said(parts: dict[str, list[float]]) -> str:

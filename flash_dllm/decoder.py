@@ -177,8 +177,6 @@ def _loop(
         if failure is not None:
             raise failure
         asked, answers = flying.popleft()
-        if guiding is None:
-            session.rehearse(asked[0].rehearse)
         received = [
             sequence.receive(prediction, session)
             for sequence, prediction in zip(asked, answers(), strict=True)

@@ -151,16 +151,14 @@ def _check_text(text: str) -> None:
 
 @dataclass(frozen=True)
 class _Flight:
-    """A pass on its way: what was asked, where its result comes, how it was launched and when
-    (`time.perf_counter`), how long the device waited for that, and what its layers did if it had a
-    plan."""
+    """A pass on its way: what was asked, where its result comes, how it was launched, how long
+    the device waited for that, and what its layers did if it had a plan."""
 
     queries: Asked
     transfer: Transfer
     sizes: PassSizes
     alternatives: int
     route: str
-    begin: float
     seconds: float
     reports: tuple[LayerReport, ...] = ()
 
@@ -184,10 +182,7 @@ class ModelSession:
         self._features: dict[int, LayerFeatures] = {}
         self._movement = Movement(model.spec.mask_token_id)
         self._moves: list[tuple[int, int, int]] = []
-        # as many as the last moves, each from a slot to itself
-        self._still: list[tuple[int, int, int]] = []
         self._noise = GumbelField(model.spec.vocab_size, request.temperature, model.device)
-        self._flight: _Flight | None = None
 
     @property
     def model(self) -> Transformer:
@@ -208,7 +203,6 @@ class ModelSession:
         self._features.pop(handle, None)
         self._movement.forget(handle)
         self._moves = [move for move in self._moves if move[0] != handle]
-        self._still = [move for move in self._still if move[0] != handle]
 
     def close(self) -> None:
         self._space.settle()
@@ -236,7 +230,6 @@ class ModelSession:
         elsewhere everything waits for the call, because there a launch is the whole work."""
         passes = list(passes_of(queries))
         first = self._start(passes[0]) if self._model.device.type == "cuda" else None
-        self._flight = None if self._space.has_several else first
 
         def answers() -> list[Prediction]:
             predictions: dict[int, Prediction] = {}
@@ -246,18 +239,6 @@ class ModelSession:
             return [predictions[handle] for handle, _ in queries]
 
         return answers
-
-    def rehearse(self, act: Callable[[], object]) -> None:
-        flight, rehearsal, cache = self._flight, self._space.rehearsal, self._space.cache
-        if flight is None or rehearsal is None:
-            return
-
-        def whole() -> None:
-            act()
-            cache.promote(self._still)
-
-        is_over = flight.transfer.is_over
-        rehearsal.run(flight.sizes, flight.begin, cache.table, whole, is_over)
 
     def answer(self, queries: Asked) -> list[Prediction]:
         """`ask` without a pause."""
@@ -269,8 +250,6 @@ class ModelSession:
         is_behind = self._space.is_busy
         transfer = self._space.depart()
         self._space.cache.promote(self._moves)
-        if self._moves:
-            self._still = [(handle, source, source) for handle, source, _ in self._moves]
         self._moves = []
         # drafts keep runner-ups for the trace, verify answers do not need them
         wants_more = any(query.kind in ("full", "draft") for _, query in queries)
@@ -285,9 +264,8 @@ class ModelSession:
         route = self._route(sizes, self._space.replays > replays)
         transfer.start(flat)
         # behind another pass a launch costs the device nothing
-        now = time.perf_counter()
-        seconds = 0.0 if is_behind else now - begin
-        return _Flight(queries, transfer, sizes, alternatives, route, now, seconds, reports)
+        seconds = 0.0 if is_behind else time.perf_counter() - begin
+        return _Flight(queries, transfer, sizes, alternatives, route, seconds, reports)
 
     def _finish(self, flight: _Flight) -> dict[int, Prediction]:
         """Wait for a pass and read its answers."""
@@ -298,8 +276,9 @@ class ModelSession:
         # a guided pass answers fewer rows than it predicts
         paired = sum(len(query.predict) - query.answers for _, query in queries)
         rows = sizes.predicted - paired
-        shapes = rows, flight.alternatives, mass_shape, self._request.wants_changes
-        choice = read_choice(flat, *shapes)
+        choice = read_choice(
+            flat, rows, flight.alternatives, mass_shape, self._request.wants_changes
+        )
         masses = rank_mass(choice.mass, [query for _, query in queries])
         # what the host did between start and finish is no part of the pass, nor what it does while
         # the device is at another one
@@ -322,8 +301,6 @@ class ModelSession:
                 tuple(choice.scores[scored:last]),
             )
             start, scored = end, last
-        if self._space.rehearsal is not None:
-            self._space.rehearsal.answered(queries, sizes, flat, shapes, on_device)
         return predictions
 
     def logits(self, queries: Asked) -> Tensor:
@@ -347,8 +324,6 @@ class ModelSession:
         assert space.graphs is not None and space.fixed is not None, "asked before"
         sizes = exact.padded(keys=table.shape[1])
         packed = space.fixed.fill(queries, table, sizes)
-        if space.rehearsal is not None:
-            space.rehearsal.asked(queries, sizes)
         launch = lambda: self._pass(packed, alternatives)  # noqa: E731
         return space.graphs.run((sizes, alternatives, packed.schedule.run_keys), launch), sizes
 

@@ -57,10 +57,6 @@ class Session(Protocol):
         that, but not the same sequences; answers are fetched in the order of asking.
         """
 
-    def rehearse(self, act: Callable[[], object]) -> None:
-        """Asked, and not yet waiting for the answers: do `act`, which changes nothing, some times
-        or not at all, to be quick when the answers come (`rehearsal.py`)."""
-
     def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
         """Copy cache entries (from scratch slot, to position's slot): accepted draft views."""
 

@@ -104,9 +104,6 @@ class ScriptedSession:
     def groups_of(self, sequences: int) -> int:
         return 1
 
-    def rehearse(self, act: Callable[[], object]) -> None:
-        pass  # answers are there at once
-
     def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
         return lambda: [self._answer(self._slots[handle], query) for handle, query in queries]
 

@@ -6,13 +6,11 @@ commits, and keeps what the record is made of for a quieter moment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from flash_dllm.caches.base import CachePolicy, StepFacts
 from flash_dllm.canvas import Canvas
+from flash_dllm.engine_protocol import Session
 from flash_dllm.extra_rows import with_extra_rows
 from flash_dllm.guidance import Hearing, guide_scores
 from flash_dllm.layer_cost import query_spans, report_spans, total
@@ -23,30 +21,6 @@ from flash_dllm.trace import ModelInfo, PassRecord, StepTrace
 
 # decided positions whose mass is recorded: more than any track_size the explorer offers
 ATTENTION_RECORDED = 64
-
-
-class Promotes(Protocol):
-    """What a committed step asks of a session."""
-
-    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None: ...
-
-
-class _Nowhere:
-    """Where a rehearsed step commits to."""
-
-    def promote(self, handle: int, moves: Sequence[tuple[int, int]]) -> None:
-        pass
-
-
-@dataclass(frozen=True)
-class _Started:
-    """What a step began with, and the answers that it got."""
-
-    canvas: Canvas
-    index: int
-    memory: object
-    carry: object
-    received: list[Prediction]
 
 
 @dataclass
@@ -67,7 +41,6 @@ class LiveSequence:
     asks_guide: bool = False  # whether `query` is for the guide
     guide_handle: int = -1
     hearing: Hearing = field(default_factory=Hearing)
-    _last: _Started | None = None  # the step before this one
 
     def __post_init__(self) -> None:
         self.memory, self.carry = self.cache.start(), self.strategy.start()
@@ -79,7 +52,6 @@ class LiveSequence:
         self._queries: list[Query] = []
         self._answers: list[Prediction] = []
         self._guided: list[tuple[Query, Prediction]] = []
-        self._started = _Started(self.canvas, self.index, self.memory, self.carry, [])
         state = StepState.of(self.strategy, self.canvas, self.index, self.carry)
         self._window = state.window
         self._generator = self.strategy.step(state)
@@ -102,10 +74,9 @@ class LiveSequence:
             query = with_extra_rows(query, ask, self.canvas, mask_token_id)
         self.query = query
 
-    def receive(self, prediction: Prediction, session: Promotes) -> EndedStep | None:
+    def receive(self, prediction: Prediction, session: Session) -> EndedStep | None:
         """Hand the answer to the strategy; returns what the step's record is made of if that
         ended the step."""
-        self._started.received.append(prediction)
         if self.asks_guide:
             self._guided.append((self.query, prediction))
         else:
@@ -129,24 +100,12 @@ class LiveSequence:
             self.info.n_layers,
             self._guided,
         )
-        self._last = self._started
         self._commit(decision, session)
         if not self.canvas.is_finished:
             self._begin()
         return ended
 
-    def rehearse(self) -> None:
-        """Go through the last step once more, on a double and for nothing (`rehearsal.py`)."""
-        if self._last is None:
-            return
-        double, last = copy(self), self._last
-        double.canvas, double.memory, double.carry = last.canvas, last.memory, last.carry
-        double.index = last.index - 1
-        double._begin()
-        for prediction in last.received:
-            double.receive(prediction, _Nowhere())
-
-    def _commit(self, decision: Decision, session: Promotes) -> None:
+    def _commit(self, decision: Decision, session: Session) -> None:
         """Write the accepted tokens, mask the revoked ones, promote accepted draft views, choose
         the next tracked set."""
         accepted, revoked = decision.accepted, decision.revoked

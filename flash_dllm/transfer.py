@@ -39,10 +39,6 @@ class Transfer:
         self._flat.copy_(flat, non_blocking=True)
         self._events[1].record()
 
-    def is_over(self) -> bool:
-        """Whether what was started has come."""
-        return self._events is None or self._events[1].query()
-
     def finish(self) -> tuple[np.ndarray, float]:
         """Wait for it: (the numbers [N], good until the next `start`; the device's seconds, 0 off
         CUDA)."""

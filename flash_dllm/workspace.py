@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 
 from flash_dllm.cache import FlatKVCache
 from flash_dllm.engine_protocol import SessionRequest
@@ -14,7 +13,6 @@ from flash_dllm.memory import check_gpu, pass_bytes, slot_bytes
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import PassBuffer
 from flash_dllm.pass_sizes import PassSizes, bucket, sequence_bucket
-from flash_dllm.rehearsal import Rehearsal
 from flash_dllm.transfer import Transfer
 
 # rows of the largest pass that is padded and captured
@@ -30,15 +28,13 @@ ROOMY_SLOTS = 256
 @dataclass
 class Workspace:
     """cache: the flat cache; free: buffer of passes of any size; fixed: of padded passes (None
-    without graphs); graphs: likewise; rehearsal: for the time of waiting (None where a launch is
-    the work)."""
+    without graphs); graphs: likewise."""
 
     cache: FlatKVCache
     free: PassBuffer
     fixed: PassBuffer | None
     graphs: PassGraphs | None
     request: SessionRequest
-    rehearsal: Rehearsal | None = None
     _flying: list[Transfer] = field(default_factory=list)
     _resting: list[Transfer] = field(default_factory=list)
 
@@ -69,7 +65,7 @@ class Workspace:
             model.dtype, model.device,
         )  # fmt: skip
         group, is_dense = spec.n_heads // spec.n_kv_heads, model.impl == "torch"
-        fixed = graphs = rehearsal = None
+        fixed = graphs = None
         if has_graphs:
             room = PassSizes(
                 rows=GRAPH_ROWS,
@@ -82,13 +78,7 @@ class Workspace:
             )
             fixed = PassBuffer(model.device, group, is_dense, room)
             graphs = PassGraphs(model.device)
-            if model.device.type == "cuda":
-                # not on the device: a copy there would wait for the pass, and the next for it
-                mirror = PassBuffer(torch.device("cpu"), group, is_dense)
-                mirror.copies_runs = fixed.copies_runs
-                rehearsal = Rehearsal(mirror)
-        free = PassBuffer(model.device, group, is_dense)
-        return cls(cache, free, fixed, graphs, request, rehearsal)
+        return cls(cache, PassBuffer(model.device, group, is_dense), fixed, graphs, request)
 
     def fits(self, request: SessionRequest) -> bool:
         """Whether another session's passes may run here, with the same graphs."""
@@ -108,11 +98,6 @@ class Workspace:
     def is_busy(self) -> bool:
         """Whether a pass is on its way."""
         return bool(self._flying)
-
-    @property
-    def has_several(self) -> bool:
-        """Whether more than one is."""
-        return len(self._flying) > 1
 
     def depart(self) -> Transfer:
         """A pass begins; what comes back brings its result to the host."""

@@ -94,9 +94,6 @@ class HashSession:
     def groups_of(self, sequences: int) -> int:
         return 1
 
-    def rehearse(self, act) -> None:
-        pass
-
     def ask(self, queries: Sequence[tuple[int, Query]]) -> Callable[[], list[Prediction]]:
         return lambda: [self._answer(handle, query) for handle, query in queries]
 

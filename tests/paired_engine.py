@@ -38,9 +38,6 @@ class PairedSession:
     def groups_of(self, sequences):
         return 1
 
-    def rehearse(self, act):
-        act()
-
     def admit(self, length, seed):
         handle, theirs = (session.admit(length, seed) for session in self._both)
         self._handles[handle] = theirs

@@ -25,7 +25,6 @@ RULES = {
     "flash_dllm/graphs.py": {"torch"},
     "flash_dllm/transfer.py": {"numpy", "torch"},
     "flash_dllm/nucleus.py": {"flash_dllm", "kernels", "torch"},
-    "flash_dllm/rehearsal.py": {"flash_dllm", "numpy", "torch"},
     "flash_dllm/beside.py": {"torch"},
     "flash_dllm/memory.py": {"flash_dllm", "torch"},
     "flash_dllm/layerwise.py": {"flash_dllm", "kernels", "torch"},
@@ -86,8 +85,7 @@ PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
 ROWS = {"flash_dllm.engine", "flash_dllm.guide", "flash_dllm.cache", "flash_dllm.packing",
         "flash_dllm.sampling",
         "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.memory", "flash_dllm.models",
-        "flash_dllm.cli", "flash_dllm.layerwise", "flash_dllm.movement",
-        "flash_dllm.rehearsal"}  # fmt: skip
+        "flash_dllm.cli", "flash_dllm.layerwise", "flash_dllm.movement"}  # fmt: skip
 
 
 def sources():

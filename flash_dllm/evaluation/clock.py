@@ -132,6 +132,3 @@ class ClockedSession(ClockedGuideSession):
 
     def groups_of(self, sequences: int) -> int:
         return self._whole.groups_of(sequences)
-
-    def rehearse(self, act: Callable[[], object]) -> None:
-        self._whole.rehearse(act)
