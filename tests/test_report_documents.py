@@ -167,6 +167,20 @@ def test_what_stands_in_the_repository_is_what_is_read_and_shown():
     assert report_documents.between_marks(text, shown) == text
 
 
+def test_a_figure_that_is_rounded_twice_is_shown_as_the_file_has_it(places):
+    """1765.47 is 1765.5 in the file, and that is 1766."""
+    path = places / "m.json"
+    found = load_records(records(path, ["decoders"]))
+    for run in found.cells.values():
+        run.details |= {"row_layers_per_token": 1765.47, "row_layers": 1_765_470}
+    found.save(path)
+    assert report_documents.main([str(path)]) == 0
+    with (places / "CSV").open(newline="") as file:
+        assert {row["row_layers_per_token"] for row in csv.DictReader(file)} == {"1765.5"}
+    text = (places / "DECODERS").read_text()
+    assert "| 1766 |" in text and "| 1765 |" not in text
+
+
 def test_another_table_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "peers.csv").write_text("decoder,task\nwino,word\n")
     with pytest.raises(ValueError, match="is no table of decoders"):
