@@ -172,7 +172,7 @@ def test_a_figure_that_is_rounded_twice_is_shown_as_the_file_has_it(places):
     path = places / "m.json"
     found = load_records(records(path, ["decoders"]))
     for run in found.cells.values():
-        run.details |= {"row_layers_per_token": 1765.47, "row_layers": 1_765_470}
+        run.details.update(row_layers_per_token=1765.47, row_layers=1_765_470)
     found.save(path)
     assert report_documents.main([str(path)]) == 0
     with (places / "CSV").open(newline="") as file:
