@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import csv
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -156,6 +157,38 @@ def speed_table(rows: dict, impl: str, batches: list[int]) -> str:
     )  # fmt: skip
 
 
+def commits(rows: Iterable[Row]) -> str:
+    """The commits of these rows, those of most of them first.
+
+    >>> commits([{"commit": "b"}, {"commit": "a"}, {"commit": "a"}])
+    'a, b'
+    """
+    return ", ".join(commit for commit, _ in Counter(r["commit"] for r in rows).most_common())
+
+
+def measured_at(rows: dict, impl: str) -> str:
+    """Which section was measured at which commit."""
+    own: dict[str, list[Row]] = {}
+    for (section, _, kind, _), row in rows.items():
+        if not any(kind == impl + variant.suffix for variant in VARIANTS):
+            own.setdefault(section, []).append(row)
+    return "; ".join(f"{section}: {commits(of)}" for section, of in own.items())
+
+
+def variant_commits(rows: dict, impl: str, variant: Variant) -> str:
+    """Both columns' commits, as the loop may have become faster between them."""
+    columns = ((variant.label, impl + variant.suffix), (variant.other, impl))
+    said = []
+    for label, kind in columns:
+        found = [
+            row
+            for (section, name, impl_of, _), row in rows.items()
+            if section == "steps" and impl_of == kind and "_in_" not in name
+        ]
+        said.append(f"{label}: {commits(found)}")
+    return f"Steps at commits: {'; '.join(said)}."
+
+
 def small_table(rows: dict, section: str, head: tuple[str, ...]) -> str:
     """All figures of a section."""
     lines = [
@@ -172,8 +205,8 @@ def render(rows: dict, impl: str) -> str:
     some = list(rows.values())[-1]
     head = ("what", "batch", "who", "figure", "unit")
     parts = [
-        f"{some['device']}, torch {some['torch']}, triton {some['triton']}, commit "
-        f"{some['commit']}, {some['date']}; implementation `{impl}`.",
+        f"{some['device']}, torch {some['torch']}, triton {some['triton']}, {some['date']}; "
+        f"implementation `{impl}`. Commits: {measured_at(rows, impl)}.",
         "### Passes and steps", passes_table(rows, impl, batches),
         "### Tokens a second", speed_table(rows, impl, batches),
     ]  # fmt: skip
@@ -186,7 +219,7 @@ def render(rows: dict, impl: str) -> str:
             parts += [f"### {title}", small_table(rows, section, head)]
     for variant in VARIANTS:
         if found := variant_table(rows, impl, variant, batches):
-            parts += [f"### {variant.title}", found]
+            parts += [f"### {variant.title}", found, variant_commits(rows, impl, variant)]
     return "\n\n".join(parts)
 
 
