@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from benchmarks import gpu_smoke, host_share, llada_8b, performance_table
+from benchmarks import gpu_smoke, host_share, kernel_table, llada_8b, performance_table
 from benchmarks.acceptance_schedule import DRAFTED, VERIFIED, Schedule
 from benchmarks.timing import Spread
 from flash_dllm.trace_json import load
@@ -112,6 +112,30 @@ def test_the_summary_holds_the_key_figures(results):
     _, summary, _ = results
     assert {"draft_144_b1_ms", "draft_128_b1_ms", "verify_32_b1_ms", "step_official_b1_ms",
             "tok_s_b1", "copy_tb_s", "matmul_tflop_s"} <= set(summary)  # fmt: skip
+
+
+def test_the_fastest_of_ours_stands_beside_the_torch_twin():
+    def row(variant, us, rows="32"):
+        return {"operation": "add", "variant": variant, "rows": rows, "us": us, "floor_us": "1.0"}
+
+    rows = [row("torch", "9"), row("a", "4"), row("b", "2.5"), row("b", "123.4", "64"),
+            row("torch top-5", "20"), row("a top-5", "8")]  # fmt: skip
+    assert kernel_table.operations(rows) == [
+        ("add", "32", "2.5", "b", "9", "1", "40 %"),
+        ("add", "64", "123", "b", "–", "1", "1 %"),
+        ("add and five alternatives", "32", "8", "a", "20", "1", "12 %"),
+    ]
+    layers = {"pass": "draft", "batch": "1", "what": "mass", "us_per_layer": "10",
+              "floor_ms": "0.16", "layers": "32"}  # fmt: skip
+    assert kernel_table.attention([layers]) == [("draft", "1", "mass", "10", "5", "50 %")]
+
+
+def test_what_stands_in_the_document_is_what_the_rows_say(tmp_path):
+    written = performance_table.DOCUMENT.read_text("utf-8")
+    again = tmp_path / "performance.md"
+    again.write_text(written, "utf-8")
+    assert performance_table.main(["--document", str(again)]) == 0
+    assert again.read_text("utf-8") == written
 
 
 def test_the_document_is_written_between_its_marks(results, tmp_path):

@@ -1,0 +1,64 @@
+"""Each kernel alone, beside its torch twin and its floor: tables from `kernel_ops.py`'s and
+`kernel_attention.py`'s rows. `performance_table.py` puts them into docs/performance.md."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parent / "results"
+TORCH = "torch"
+
+Row = dict[str, str]
+
+
+def read(name: str) -> list[Row]:
+    """The rows of one of the result files."""
+    with (RESULTS / name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def operations(rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    """(operation, rows, ours, which, torch, floor, share of the floor): the fastest of ours.
+
+    >>> def row(variant, us): return {"operation": "add", "variant": variant, "rows": "32",
+    ...     "us": us, "floor_us": "1"}
+    >>> operations([row("torch", "9"), row("a", "4"), row("b", "2")])
+    [('add', '32', '2', 'b', '9', '1', '50 %')]
+    """
+    cases: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows:
+        name, top, _ = row["variant"].partition(" top-5")
+        operation = row["operation"] + (" and five alternatives" if top else "")
+        cases.setdefault((operation, row["rows"]), {})[name] = row
+    lines = []
+    for (operation, count), found in sorted(cases.items(), key=lambda case: case[0][0]):
+        twin = found.pop(TORCH, None)
+        which, ours = min(found.items(), key=lambda pair: float(pair[1]["us"]))
+        share = float(ours["floor_us"]) / float(ours["us"])
+        lines.append((
+            operation, count, _short(ours["us"]), which,
+            "–" if twin is None else _short(twin["us"]),
+            _short(ours["floor_us"]), f"{share:.0%}".replace("%", " %"),
+        ))  # fmt: skip
+    return lines
+
+
+def attention(rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    """(pass, batch, what, µs a layer, floor, share of the floor)."""
+    lines = []
+    for row in rows:
+        floor = 1e3 * float(row["floor_ms"]) / int(row["layers"])
+        share = floor / float(row["us_per_layer"])
+        lines.append((
+            row["pass"], row["batch"], row["what"], _short(row["us_per_layer"]),
+            _short(f"{floor}"), f"{share:.0%}".replace("%", " %"),
+        ))  # fmt: skip
+    return lines
+
+
+def _short(number: str) -> str:
+    """Three digits."""
+    value = float(number)
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
