@@ -241,7 +241,10 @@ PEERS: dict[str, Peer] = {
         "the steps before the early commit",
         "the early commit: all remaining tokens come from one pass",
         "The gap is averaged over undecided positions only, and over all of them unless "
-        "answer_start is given; the published code then never commits early.",
+        "answer_start is given; the published code then never commits early. In a short answer "
+        "most of them are blanks behind its end, whose gap is wide long before that of the answer: "
+        "so it commits too early on the embedded model, and its accuracy says nothing about runs "
+        "that know where the answer stands. " + _EVERY_LENGTH,
     ),
     "freedave": Peer(
         "FreeDave", *_FREEDAVE,
@@ -251,7 +254,8 @@ PEERS: dict[str, Peer] = {
         "every token and its order: one token a step under the same cache",
         "what the cache approximates; d times the block's rows a pass",
         "Exact match of the whole block. What the last state reached commits next is certain, and "
-        "committed with it, not with the next pass. Full states are not asked. " + _EVERY_LENGTH,
+        "committed with it, not with the next pass. Full states are not asked. d = 4 as in its "
+        "code for LLaDA; for Dream it has 8. " + _EVERY_LENGTH,
     ),
     "freedave_pp": Peer(
         "FreeDave++", *_FREEDAVE,
