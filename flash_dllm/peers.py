@@ -199,6 +199,7 @@ PEERS: dict[str, Peer] = {
         "entries and hidden states of what is not read, until something drifts; masks behind the "
         "window stand in the cache as the last full layer saw them",
         "Its numbers are not certain to us: window 32 (it may be 16), drift below 0.9, ε = 0.9. "
+        "What lies behind the window is one piece, not cached in blocks (of 32). "
         "Tracked is, for each layer, the decided position with most attention from the window's "
         "rows, prompt included; compared is that token's own attention, mean over heads, with "
         "what it was when this layer last computed it. What was committed in the last step is "
@@ -219,8 +220,9 @@ PEERS: dict[str, Peer] = {
         "what was decided after it",
         "Of the rules other than deterministic we know names and numbers only: see "
         "`flash_dllm/strategies/guided.py::Guided`. Its window of 512 is all that 128 positions "
-        "have. The guide's passes are counted apart. How the paper guided LLaDA, which shares no "
-        "tokens with Qwen2.5, is not known; here a causal twin does.",
+        "have; without its blocks of 32, because all masks are drafted. The guide's passes are "
+        "counted apart. How the paper guided LLaDA, which shares no tokens with Qwen2.5, is not "
+        "known; here a causal twin does.",
     ),
     "flashdlm_freecache": Peer(
         "FlashDLM, FreeCache alone", *_FLASHDLM,

@@ -213,7 +213,7 @@ def test_confidence_over_the_flash_cache_equals_its_description(
 
 
 @pytest.mark.parametrize(
-    ("window", "track_size", "epsilon", "gamma"), [(8, 6, 0.3, 0.05), (24, 4, 0.6, 0.1)]
+    ("window", "track_size", "epsilon", "gamma"), [(8, 1, 0.3, 0.05), (12, 5, 0.3, 0.03)]
 )
 def test_flash_dllm_equals_its_description(
     engine, small_config, small_tensors, rows_read, window, track_size, epsilon, gamma
