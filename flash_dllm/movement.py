@@ -26,7 +26,7 @@ class Movement:
         self._kept.pop(handle, None)
 
     def since_last(self, handle: int, positions: Sequence[int], logits_PV: Tensor) -> Tensor:
-        """1 − cosine of the softmax with that of the last call, [P]; 0 where there was none.
+        """1 − cosine of the softmax with that of the last call, [P] in 0…1; 0 where there was none.
 
         The mask token has no probability. fp32, or fp64 where the logits are.
         """
@@ -38,6 +38,8 @@ class Movement:
         known = [(row, places[p]) for row, p in enumerate(positions) if p in places]
         if known:
             now, then = (torch.tensor(rows, device=law.device) for rows in zip(*known, strict=True))
-            moved[now] = 1 - F.cosine_similarity(law[now], before[then], dim=-1)
+            cosine = F.cosine_similarity(law[now], before[then], dim=-1)
+            # of equal laws it may be rounded above 1; a record holds no negative movement
+            moved[now] = (1 - cosine).clamp(0.0, 1.0)
         self._kept[handle] = {p: row for row, p in enumerate(positions)}, law
         return moved

@@ -199,6 +199,7 @@ PEERS: dict[str, Peer] = {
         "entries and hidden states of what is not read, until something drifts; masks behind the "
         "window stand in the cache as the last full layer saw them",
         "Its numbers are not certain to us: window 32 (it may be 16), drift below 0.9, ε = 0.9. "
+        "What lies behind the window is one piece, not cached in blocks (of 32). "
         "Tracked is, for each layer, the decided position with most attention from the window's "
         "rows, prompt included; compared is that token's own attention, mean over heads, with "
         "what it was when this layer last computed it. What was committed in the last step is "
@@ -219,8 +220,9 @@ PEERS: dict[str, Peer] = {
         "what was decided after it",
         "Of the rules other than deterministic we know names and numbers only: see "
         "`flash_dllm/strategies/guided.py::Guided`. Its window of 512 is all that 128 positions "
-        "have. The guide's passes are counted apart. How the paper guided LLaDA, which shares no "
-        "tokens with Qwen2.5, is not known; here a causal twin does.",
+        "have; without its blocks of 32, because all masks are drafted. The guide's passes are "
+        "counted apart. How the paper guided LLaDA, which shares no tokens with Qwen2.5, is not "
+        "known; here a causal twin does.",
     ),
     "flashdlm_freecache": Peer(
         "FlashDLM, FreeCache alone", *_FLASHDLM,
@@ -241,7 +243,10 @@ PEERS: dict[str, Peer] = {
         "the steps before the early commit",
         "the early commit: all remaining tokens come from one pass",
         "The gap is averaged over undecided positions only, and over all of them unless "
-        "answer_start is given; the published code then never commits early.",
+        "answer_start is given; the published code then never commits early. In a short answer "
+        "most of them are blanks behind its end, whose gap is wide long before that of the answer: "
+        "so it commits too early on the embedded model, and its accuracy says nothing about runs "
+        "that know where the answer stands. " + _EVERY_LENGTH,
     ),
     "freedave": Peer(
         "FreeDave", *_FREEDAVE,
@@ -251,7 +256,8 @@ PEERS: dict[str, Peer] = {
         "every token and its order: one token a step under the same cache",
         "what the cache approximates; d times the block's rows a pass",
         "Exact match of the whole block. What the last state reached commits next is certain, and "
-        "committed with it, not with the next pass. Full states are not asked. " + _EVERY_LENGTH,
+        "committed with it, not with the next pass. Full states are not asked. d = 4 as in its "
+        "code for LLaDA; for Dream it has 8. " + _EVERY_LENGTH,
     ),
     "freedave_pp": Peer(
         "FreeDave++", *_FREEDAVE,

@@ -315,6 +315,14 @@ def test_the_table_of_decoders_is_written_from_the_code():
     assert text.partition("<!-- peers -->\n")[2] == table(), "write it: -m flash_dllm.peers"
 
 
+def test_presets_have_the_lengths_that_the_document_names():
+    configs = {name: peer.settings["config"] for name, peer in PEERS.items()}
+    assert {config["gen_length"] for config in configs.values()} == {128}
+    blocks = {name: config["block_length"] for name, config in configs.items()}
+    whole = {"elastic_cache", "flashdlm", "flash_dllm_official"}
+    assert blocks == {name: None if name in whole else 32 for name in PEERS}
+
+
 def test_the_released_preset_has_the_numbers_of_its_scripts():
     """Window 64, decide 16, at most 8 searched, so 32 verify rows; 64 tracked; joint; shared."""
     built = from_preset(PEERS["flash_dllm_official"].settings, {})

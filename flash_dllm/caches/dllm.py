@@ -17,7 +17,8 @@ from flash_dllm.layer_plan import LayerPlan, LayerReport, least_similar
 
 @dataclass(frozen=True)
 class ShareOfAnswer(LayerPlan):
-    """length: positions; due: refreshed in every layer; stale: to choose from; count: how many."""
+    """length: positions; due: refreshed in every layer; stale: to choose from, their values are
+    all renewed; count: how many."""
 
     length: int
     due: tuple[int, ...]
@@ -25,7 +26,7 @@ class ShareOfAnswer(LayerPlan):
     count: int
 
     def compared(self, layer: int) -> Sequence[int]:
-        return self.stale if layer > 0 and self.count > 0 else ()
+        return self.stale if layer > 0 else ()
 
     def rows(
         self, layer: int, similarity: Sequence[float], before: Sequence[LayerReport]
@@ -56,4 +57,6 @@ class DllmCache(IntervalCache):
         self, memory: IntervalMemory, canvas: Canvas, due: tuple[int, ...], stale: tuple[int, ...]
     ) -> LayerPlan:
         count = int(self.transfer_ratio * canvas.config.gen_length)
-        return ShareOfAnswer(canvas.length, due, stale, count)
+        # as published: any share above 0 renews all values, also where it is less than a position
+        compared = stale if self.transfer_ratio > 0 else ()
+        return ShareOfAnswer(canvas.length, due, compared, count)
