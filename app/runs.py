@@ -205,6 +205,7 @@ class Runs:
         engine = self._engines.get(job.model) if job else None
         if job is None or engine is None or not job.steps:
             return None
+        engine = engine.suited(job.cache)
         ids = encode(engine, job.prompt, job.raw)
         header = start_trace(
             engine, ids, job.strategy, job.cache, job.config, job.prompt, job.prompt_format
@@ -223,7 +224,7 @@ class Runs:
         if not self.is_loaded(job.model):
             for stage in self.models.stages(job.model):
                 yield Update(stage)
-        engine = self.engine(job.model)
+        engine = self.engine(job.model).suited(job.cache)
         prompt_ids = encode(engine, job.prompt, job.raw)
         try:
             check_prompt(engine, prompt_ids, job.config)

@@ -274,6 +274,8 @@ def decode_and_report(options: argparse.Namespace, ranks: Ranks | None) -> int:
         options.quantize, dict(options.override), options.revision, options.offline, say, ranks,
         options.guide,
     )  # fmt: skip
+    if options.impl == "auto":
+        engine = engine.suited(settings.cache)
     if ranks is None:
         leave_one_core()
     if prompts:

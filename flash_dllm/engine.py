@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from flash_dllm.cache import FlatKVCache
+from flash_dllm.caches.base import CachePolicy
 from flash_dllm.engine_protocol import Guide, SessionRequest
 from flash_dllm.layer_plan import LayerReport
 from flash_dllm.layerwise import LayerFeatures, forward_by_layer
@@ -110,7 +111,7 @@ class ModelEngine:
         if request.by_layer and (self.model.impl != "torch" or self.model.is_shared):
             raise ValueError(
                 "a cache that chooses its rows layer by layer needs impl='torch' on one device; "
-                "load the model that way, or use another cache"
+                "load the model that way, take `engine.suited(cache)`, or use another cache"
             )
         layers = request.mass_layers
         if layers is not None and layers[1] >= self.model.spec.n_layers:
@@ -120,6 +121,17 @@ class ModelEngine:
             )
         return ModelSession(self.model, request, self._workspace(request), self._idle)
 
+    def suited(self, cache: CachePolicy) -> ModelEngine:
+        """The engine for this cache: itself, or the same weights computed by torch if the cache
+        chooses its rows layer by layer and the kernels can't follow."""
+        is_able = self.model.impl == "torch" or self.model.is_shared or not cache.by_layer
+        return self if is_able else self._on_torch
+
+    @cached_property
+    def _on_torch(self) -> ModelEngine:
+        model = Transformer(self.model.spec, self.model.weights, "torch")
+        return replace(self, model=model, info=replace(self.info, impl="torch"), _idle=[])
+
     @property
     def kept_cache(self) -> FlatKVCache | None:
         """The cache that is kept for the next session."""
@@ -128,6 +140,8 @@ class ModelEngine:
     def free(self) -> None:
         """Give up the memory that is kept for the next session."""
         self._idle.clear()
+        if "_on_torch" in vars(self):
+            self._on_torch.free()
 
     def _workspace(self, request: SessionRequest) -> Workspace:
         """The last session's, with its graphs, if it fits; or a new one in its place."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from flash_dllm.caches.base import CachePolicy
 from flash_dllm.drawing import Drawing
 from flash_dllm.query import Prediction, Query
 from flash_dllm.trace import ModelInfo
@@ -114,6 +115,10 @@ class Engine(Protocol):
     @property
     def guide(self) -> Guide | None:
         """The autoregressive guide of strategies that ask one, or None if there is none."""
+
+    def suited(self, cache: CachePolicy) -> Engine:
+        """The engine to decode with this cache: itself, or the same model computed otherwise
+        where its implementation can't follow the cache. `info` says how."""
 
     def open(self, request: SessionRequest) -> Session:
         """Allocate the flat cache. Raises ValueError for a request that it can't serve."""

@@ -100,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.model, options.impl, options.device, options.dtype, not options.no_graphs,
             options.quantize, guide=options.guide,
         )  # fmt: skip
+        if options.impl == "auto":
+            engine = engine.suited(settings.cache)
         plan = Plan(
             options.task,
             items,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from flash_dllm.caches.base import CachePolicy
 from flash_dllm.engine_protocol import Guide, SessionRequest
 from flash_dllm.query import Mass, Prediction, Query, visible_slots
 from flash_dllm.trace import ModelInfo
@@ -63,6 +64,10 @@ class ScriptedEngine:
 
     def token_text(self, token: int) -> str:
         return self.script.vocabulary[token]
+
+    def suited(self, cache: CachePolicy) -> ScriptedEngine:
+        """Itself: there is nothing else to take."""
+        return self
 
     def open(self, request: SessionRequest) -> ScriptedSession:
         """Raises ValueError for what only a network has."""

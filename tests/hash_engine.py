@@ -48,6 +48,9 @@ class HashEngine:
     def token_text(self, token: int) -> str:
         return {MASK: "[MASK]", EOS: "</s>", END_OF_TURN: "<|eot|>"}.get(token, f" w{token}")
 
+    def suited(self, cache: object) -> HashEngine:
+        return self
+
     def open(self, request: SessionRequest) -> HashSession:
         return HashSession(self, request)
 

@@ -236,6 +236,17 @@ def test_a_checkpoint_folder_is_loaded_at_the_first_run_and_special_tokens_stay_
     assert runs.is_loaded(EMBEDDED)
 
 
+def test_a_peer_that_the_kernels_cannot_follow_runs_with_torch_and_says_so(small_folder):
+    """As on a GPU, where the page's models are loaded with the kernels."""
+    runs = Runs(folder=str(small_folder), device="cpu", impl="triton")
+    job = runs.prepare("hello", EMBEDDED, values(runs, strategy="greedy", cache="elastic"))
+    updates = list(runs._run(job))
+    trace = updates[-1].trace
+    assert trace is not None and trace.status == "finished"
+    assert trace.model.impl == "torch" and runs.engine(EMBEDDED).info.impl == "triton"
+    assert all(update.header.model.impl == "torch" for update in updates if update.header)
+
+
 @pytest.mark.parametrize("damage", ["missing", "truncated"])
 def test_a_damaged_weight_file_is_one_sentence(small_folder, tmp_path, damage):
     folder = tmp_path / "damaged"

@@ -548,6 +548,28 @@ def test_an_implementation_without_layers_refuses_in_one_sentence(small_folder):
             decode(fast, PROMPT, Greedy(), cache, blocks_of(8))
 
 
+def test_the_same_weights_answer_by_layer_with_torch(small_folder):
+    from flash_dllm.models import load_model
+
+    fast, truth = (
+        load_model(small_folder, device="cpu", dtype="float32", impl=impl)
+        for impl in ("triton", "torch")
+    )
+    assert fast.suited(NoCache()) is fast and truth.suited(LAZY[0]) is truth
+    assert (fast.info.impl, fast.suited(LAZY[0]).info.impl) == ("triton", "torch")
+    for cache in LAZY:
+        own = fast.suited(cache)
+        assert own is fast.suited(LAZY[0]) and own.model.weights is fast.model.weights
+        found, expected = (decode(one, PROMPT, Greedy(), cache, blocks_of(8)) for one in (own, truth))
+        assert found.token_ids == expected.token_ids
+        assert [s.passes[0].row_layers for s in found.steps] == [
+            s.passes[0].row_layers for s in expected.steps
+        ]
+    own._idle.append("memory of a session")
+    fast.free()
+    assert not own._idle
+
+
 def test_a_table_has_neither_layers_nor_probabilities():
     toy = toy_engine()
     config = DecodeConfig(gen_length=4, window_size=2)

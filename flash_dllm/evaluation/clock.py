@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from flash_dllm.caches.base import CachePolicy
 from flash_dllm.engine_protocol import Engine, Guide, GuideSession, Session, SessionRequest
 from flash_dllm.query import Prediction, Query
 from flash_dllm.trace import ModelInfo
@@ -50,6 +51,9 @@ class Clocked:
     def guide(self) -> Guide | None:
         guide = self.engine.guide
         return None if guide is None else ClockedGuide(guide, self.clock)
+
+    def suited(self, cache: CachePolicy) -> Clocked:
+        return Clocked(self.engine.suited(cache), self.clock)
 
     def open(self, request: SessionRequest) -> ClockedSession:
         return ClockedSession(self.engine.open(request), self.clock)

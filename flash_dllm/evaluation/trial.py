@@ -80,7 +80,8 @@ class Bench:
         if len(fit) < len(self.items):
             left_out = len(self.items) - len(fit)
             raise Impossible(f"{left_out} items do not fit with these knobs")
-        run = decode_items(self.engine, fit, prompts, settings, sweep.batch, on_step)
+        engine = self.engine.suited(settings.cache)
+        run = decode_items(engine, fit, prompts, settings, sweep.batch, on_step)
         scored = [n for n, item in enumerate(fit) if item.domain != PROMPT]
         scores = score_answers(
             [fit[n] for n in scored], [run.decoded[n].text for n in scored],
