@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from contextlib import nullcontext
 from io import TextIOWrapper
 from pathlib import Path
@@ -397,13 +398,16 @@ def write_picture(trace: DecodeTrace, path: str) -> None:
     importlib.import_module("app.embed").write_html(trace, path)
 
 
-def complain(error: BaseException) -> None:
-    """One sentence on standard error."""
+def complain(error: BaseException, options: Mapping[str, str] = KNOBS) -> None:
+    """One sentence on standard error.
+
+    options  option → field of the library; {} for a command whose settings have the fields' names
+    """
     message = " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, ModuleNotFoundError) and message.startswith("No module named"):
         package = (error.name or "").partition(".")[0]
         message = f"the package {package} is not installed; run pip install -r requirements.txt"
-    for option, knob in KNOBS.items():
+    for option, knob in options.items():
         # errors of the library name its fields; here the reader knows the options
         message = re.sub(rf"\b{knob}\b(?= must)", f"--{option.replace('_', '-')}", message)
     print(f"{message[:1].upper()}{message[1:].rstrip('.')}.", file=sys.stderr)

@@ -19,7 +19,7 @@ from flash_dllm.cli import (
 from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.run import Plan, measure
 from flash_dllm.evaluation.sandbox import WORKERS
-from flash_dllm.evaluation.tasks import ASSETS, TASKS, load_task
+from flash_dllm.evaluation.tasks import ASSETS, OWN_TASKS, TASKS, load_task
 from flash_dllm.full_disk import in_words
 from flash_dllm.models import QUANTIZATIONS, load_model, load_preset, locate
 
@@ -59,6 +59,10 @@ def _check(options: Namespace) -> None:
     for name in ("batch", "workers"):
         if (value := getattr(options, name)) < 1:
             raise ValueError(f"--{name} must be a whole number from 1 on, got {value}")
+    if options.data is not None and options.task in OWN_TASKS:
+        raise ValueError(
+            f"--data is for public sets; give the folder of {options.task}.jsonl with --tasks"
+        )
     if options.output.exists() and not options.output.is_dir():
         raise ValueError(f"--output names a folder, and {options.output} is a file")
 

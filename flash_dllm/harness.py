@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         cli_evaluate()
     except (ValueError, OSError, RuntimeError, NotImplementedError) as error:
-        complain(error)
+        complain(error, {})
         return 2
     return 0
 

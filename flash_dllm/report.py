@@ -146,9 +146,9 @@ def facts_in_words(records: Records) -> str:
         speeds = (
             f"Speeds are of the first {facts['timed_items']} items, decoded with nothing else "
             "running: the decoders of a table in turn, several rounds of that; medians, 20 and 80 "
-            "percentiles in brackets. Two speeds are compared within each round; where that ratio "
-            "is not on one side of 1 in four rounds of five, or no further from 1 than one decoder "
-            "entered twice, a claim is too noisy to judge."
+            "percentiles in brackets. Two speeds are compared by their ratio within each round; "
+            "where its 20 and 80 percentiles include 1, or its median is no further from 1 than "
+            "those of one decoder entered twice, a claim is too noisy to judge."
         )
     commit = f", commit {facts['commit']}" if facts["commit"] else ""
     return (

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sweep = read_sweep(options.file)
         run(sweep, options)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
-        complain(error)
+        complain(error, {})
         return 2
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
@@ -70,6 +70,8 @@ def run(sweep: SweepFile, options) -> None:
     if options.export is not None:
         export(study, options.export)
         print(options.export)
+    if refused := [t for t in study.get_trials(deepcopy=False) if t.state.name == "PRUNED"]:
+        print(f"{len(refused)} pruned, the first because {refused[0].user_attrs.get('reason')}")
     for trial in study.best_trials:
         measured = zip(sweep.objectives, trial.values, strict=True)
         values = ", ".join(f"{name} {value:.4g}" for name, value in measured)

@@ -209,6 +209,7 @@ def test_the_command_runs_a_public_set_and_prints_one_line(small_folder, tmp_pat
         (["--task", "word", "--limit", "0"], "limit must be"),
         (["--task", "word", "--limit", "9999"], "held_out --count 9999"),
         (["--task", "gsm8k", "--data", "/nowhere"], "give the file of gsm8k"),
+        (["--task", "word", "--data", "/nowhere"], "give the folder of word.jsonl with --tasks"),
         (["--task", "code", "--workers", "0"], "--workers must be a whole number from 1 on, got 0"),
         (["--task", "word", "--batch", "0"], "--batch must be a whole number from 1 on, got 0"),
     ],

@@ -142,11 +142,13 @@ def test_a_real_trial_measures_what_a_run_measures(small_folder, tmp_path):
 
 
 def test_the_command_runs_exports_and_says_what_is_best(small_folder, tmp_path, capsys):
-    path = write(tmp_path, GRID + f"model: {small_folder}\nstudy: mine\n")
+    grid = GRID.replace("0.95", "1.5")
+    path = write(tmp_path, grid + f"model: {small_folder}\nstudy: mine\n")
     table = tmp_path / "t.csv"
     assert command.main([str(path), "--export", str(table)]) == 0
     printed = capsys.readouterr().out
     assert "best: accuracy" in printed and "study mine in sqlite:///" in printed
+    assert "2 pruned, the first because epsilon must lie between 0.0 and 1.0" in printed
     assert table.read_text().count("\n") == 7
     assert (tmp_path / "s.db").is_file()
     pandas = pytest.importorskip("pandas")
@@ -207,6 +209,13 @@ sys.exit(sweep.main([sys.argv[1]]))
         ("search: {gen_length: [8]}", "stands in search and in fixed"),
         ("search: {epsilon: 3}", "must be a list or have low, high"),
         ("search: {epsilon: {low: 0, high: 1}}", "must be a list for sampler grid"),
+        ("search: {epsilon: [[1]]}", "must list numbers, texts, true, false or null, got [1]"),
+        ("search: {epsilon: [0.6, 0.7, 0.6]}", "search.epsilon holds 0.6 more than once"),
+        ("study: 2026", "study must be a text, got 2026"),
+        ("seed: x", "yaml: seed must be a whole number"),
+        ("allow_unsandboxed: 3", "must be true or false"),
+        ("objectives: {accuracy: [up]}", "maximize or minimize"),
+        ("tasks: [[word]]", "tasks must be a list among word"),
         ("batch: 0", "batch must be"),
         ("colour: red", "unknown key colour"),
         ("]", "not valid YAML"),
@@ -219,6 +228,26 @@ def test_a_wrong_file_is_one_sentence(change, sentence, tmp_path, capsys):
     assert command.main([str(path)]) == 2
     error = capsys.readouterr().err
     assert sentence in error and error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ("{low: a, high: 1}", "numbers as low, high and step"),
+        ("{low: 0.9, high: 0.1}", "low up to high"),
+        ("{low: 0.1, high: 0.9, step: 0}", "a step above 0"),
+        ("{low: 0, high: 0.9, log: true}", "a low above 0 and no step"),
+    ],
+)
+def test_an_impossible_range_leaves_no_trial_behind(values, sentence, tmp_path, capsys):
+    lines = GRID.replace("sampler: grid", "").splitlines()
+    kept = [line for line in lines if not line.startswith(("search", "fixed", "  "))]
+    text = "\n".join([*kept, "sampler: random", "trials: 1", f"search: {{gamma: {values}}}"])
+    assert command.main([str(write(tmp_path, text))]) == 2
+    error = capsys.readouterr().err
+    # the file's own name of the knob, not an option's
+    assert sentence in error and "search.gamma must" in error and error.count("\n") == 1
+    assert not (tmp_path / "s.db").exists()
 
 
 def test_two_ray_nodes_and_a_killed_worker_lose_nothing(tmp_path):

@@ -225,3 +225,13 @@ def test_the_pages_picker_goes_on_with_a_download_that_broke_off(server, models,
         models.engine(name)
     assert any(r for _, path, r in server.log if path.endswith("model.safetensors") and r)
     assert name in models.engines
+
+
+def test_the_harness_starts_from_the_preset_of_a_hub_name(server, monkeypatch):
+    pytest.importorskip("lm_eval", reason="pip install -r requirements-harness.txt")
+    from flash_dllm.evaluation.harness_model import FlashDLLM
+    from flash_dllm.models import load_preset
+
+    expected = load_preset(server.folder)
+    model = FlashDLLM("owner/open", device="cpu", dtype="float64")
+    assert expected and model._preset == expected

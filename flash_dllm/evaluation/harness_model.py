@@ -1,6 +1,6 @@
 """lm-evaluation-harness's model `flash_dllm`: any checkpoint, any strategy, any cache.
 
---model_args takes `pretrained` (the checkpoint's folder; without it the embedded model) and every
+--model_args takes `pretrained` (a folder or a hub name; without it the embedded model) and every
 knob of `python -m flash_dllm` by its name in the library: strategy, cache, epsilon, gamma,
 gen_length, window_size, search_size, …; what is left out comes from the model's preset.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from lm_eval.api.model import LM
@@ -23,7 +22,7 @@ from flash_dllm.decoder import decode, finish_trace, start_trace
 from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.likelihood import log_likelihood
 from flash_dllm.evaluation.measurement import finished, slim
-from flash_dllm.models import load_model, load_preset
+from flash_dllm.models import load_model, load_preset, locate
 from flash_dllm.settings import Settings
 from flash_dllm.strategies import Greedy
 
@@ -34,7 +33,7 @@ log = logging.getLogger(__name__)
 class FlashDLLM(LM):
     """A masked diffusion model behind the harness's three questions.
 
-    pretrained     checkpoint folder; None: the embedded model
+    pretrained     checkpoint folder or hub name; None: the embedded model
     batch_size     sequences at a time
     impl, dtype, graphs, device   as in `load_model`
     mc_draws       masks per log-likelihood (LLaDA: 128); mc_batch  masks a pass
@@ -65,7 +64,7 @@ class FlashDLLM(LM):
                 "auto is not supported: throughput is only comparable at a stated batch)"
             )
         self.batch_size = int(batch_size)
-        preset = load_preset(Path(pretrained) if pretrained is not None else None)
+        preset = load_preset(locate(pretrained))
         # wrong settings are refused before the model is loaded
         self._knobs = knobs
         self._preset = preset

@@ -86,7 +86,8 @@ def _read(path: Path) -> list[Row]:
     try:
         if text.lstrip().startswith("["):
             return json.loads(text)
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        # not splitlines: a text may hold U+2028 and the like as they are
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
     except json.JSONDecodeError as error:
         raise ValueError(f"{path} is neither JSON nor JSON lines ({error})") from None
 

@@ -41,6 +41,8 @@ METRICS = (
     "tokens_per_second",
 )  # fmt: skip
 DIRECTIONS = ("maximize", "minimize")
+TEXTS = ("study", "storage", "model", "device", "dtype", "impl", "quantize", "data")
+MAY_BE_NONE = ("model", "data")
 
 
 @dataclass(frozen=True)
@@ -156,12 +158,12 @@ def _problem(content: dict[str, Any]) -> str | None:
         return f"sampler {sampler} needs trials, a whole number from 1 on"
     if not isinstance(objectives, dict) or not objectives or not set(objectives) <= set(METRICS):
         return f"objectives must be among {', '.join(METRICS)}, got {objectives!r}"
-    if not set(objectives.values()) <= set(DIRECTIONS):
+    if not all(direction in DIRECTIONS for direction in objectives.values()):
         return f"objectives must each be maximize or minimize, got {objectives!r}"
     prompts = content["prompts"]
     if not isinstance(prompts, list) or not all(isinstance(p, str) and p.strip() for p in prompts):
         return f"prompts must be a list of texts, got {prompts!r}"
-    is_listed = isinstance(tasks, list) and set(tasks) <= set(TASKS)
+    is_listed = isinstance(tasks, list) and all(task in TASKS for task in tasks)
     if not is_listed or not (tasks or prompts):
         return f"tasks must be a list among {', '.join(TASKS)}, got {tasks!r}"
     if not tasks and (unknown := [name for name in NEEDS_TASKS if name in objectives]):
@@ -170,6 +172,8 @@ def _problem(content: dict[str, Any]) -> str | None:
         return f"limit must be a whole number from 1 on, got {content['limit']!r}"
     if not _is_count(content.get("batch", 1)):
         return f"batch must be a whole number from 1 on, got {content['batch']!r}"
+    if (problem := _kind_problem(content)) is not None:
+        return problem
     if not isinstance(search, dict) or not search:
         return "search must name at least one knob"
     if not isinstance(fixed, dict):
@@ -181,14 +185,47 @@ def _problem(content: dict[str, Any]) -> str | None:
             return f"{name} is no knob; knobs are {', '.join([*named, *sorted(knobs)])}"
     if both := set(search) & set(fixed):
         return f"{', '.join(sorted(both))} stands in search and in fixed; leave one out"
-    for name, choices in search.items():
-        if isinstance(choices, list) and choices:
-            continue
-        is_range = isinstance(choices, dict) and {"low", "high"} <= set(choices)
-        if not is_range or not set(choices) <= {"low", "high", "step", "log"}:
-            return f"search.{name} must be a list or have low, high (step, log), got {choices!r}"
-        if sampler == "grid":
-            return f"search.{name} must be a list for sampler grid, got {choices!r}"
+    problems = (_search_problem(f"search.{n}", c, sampler) for n, c in search.items())
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _kind_problem(content: dict[str, Any]) -> str | None:
+    """What is wrong with keys that hold a text, a seed, yes or no; YAML reads 2026 as a number."""
+    for name in TEXTS:
+        value = content.get(name, "")
+        if not isinstance(value, str) and not (value is None and name in MAY_BE_NONE):
+            return f"{name} must be a text, got {value!r} (quotes make one)"
+    seed = content.get("seed", 0)
+    if seed != 0 and not _is_count(seed):
+        return f"seed must be a whole number from 0 on, got {seed!r}"
+    if not isinstance(content.get("allow_unsandboxed", False), bool):
+        return f"allow_unsandboxed must be true or false, got {content['allow_unsandboxed']!r}"
+    return None
+
+
+def _search_problem(name: str, choices: Any, sampler: str) -> str | None:
+    """What is wrong with one knob's values: what Optuna would say only in the middle of a trial."""
+    if isinstance(choices, list) and choices:
+        if odd := [c for c in choices if not isinstance(c, (str, int, float, type(None)))]:
+            return f"{name} must list numbers, texts, true, false or null, got {odd[0]!r}"
+        written = [repr(choice) for choice in choices]
+        if twice := [text for text in written if written.count(text) > 1]:
+            # it would be measured twice
+            return f"{name} holds {twice[0]} more than once"
+        return None
+    is_range = isinstance(choices, dict) and {"low", "high"} <= set(choices)
+    if not is_range or not set(choices) <= {"low", "high", "step", "log"}:
+        return f"{name} must be a list or have low, high (step, log), got {choices!r}"
+    if sampler == "grid":
+        return f"{name} must be a list for sampler grid, got {choices!r}"
+    low, high, step = choices["low"], choices["high"], choices.get("step")
+    numbers = [low, high] if step is None else [low, high, step]
+    if not all(isinstance(n, (int, float)) and not isinstance(n, bool) for n in numbers):
+        return f"{name} must have numbers as low, high and step, got {choices!r}"
+    if not low <= high or (step is not None and step <= 0):
+        return f"{name} must have low up to high and a step above 0, got {choices!r}"
+    if choices.get("log") and (low <= 0 or step is not None):
+        return f"{name} must have a low above 0 and no step where log is true, got {choices!r}"
     return None
 
 

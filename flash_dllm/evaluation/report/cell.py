@@ -101,7 +101,7 @@ class Source(Protocol):
 
     @property
     def noise(self) -> float:
-        """How many times apart one decoder entered twice was here, 1.0 at least."""
+        """As `PartTimes.noise`: how far one decoder entered twice came apart here."""
 
     @property
     def speeds_note(self) -> str:

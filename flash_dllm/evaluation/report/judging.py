@@ -27,7 +27,7 @@ def is_above(first: Sequence[float], second: Sequence[float], noise: float) -> J
     """Whether one series of rounds is above another, by their ratio in each round: what drifts
     from round to round hits both.
 
-    noise  how many times apart one decoder entered twice was, in four rounds of five
+    noise  how far the 20 and 80 percentiles of one decoder entered twice are from 1, as a factor
 
     "Too noisy to judge" is what it says if the ratio's 20-80 percentiles include 1, or its median
     is no further from 1 than the noise.

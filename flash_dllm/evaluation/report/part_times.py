@@ -57,8 +57,8 @@ class PartTimes:
 
     @property
     def noise(self) -> float:
-        """How many times apart the two entries of the control are within a round, either way, in
-        four rounds of five; 1.0 at least."""
+        """How far the 20 and 80 percentiles of the control's ratio to itself, round by round, are
+        from 1, as a factor; 1.0 at least. Three rounds of five lie between them, not four."""
         if not self.is_measured:
             return 1.0
         low, high = fifths([found[-1] / found[self.control] for found in self.rounds])
@@ -76,8 +76,8 @@ class PartTimes:
         return (
             f"Speeds: {len(self.rounds)} rounds over the {len(self.cells)} decoders, "
             f"{self.items} items; 80 by 20 percentile {statistics.median(spreads):.2f} in the "
-            f"median, {max(spreads):.2f} at most; one decoder entered twice was up to "
-            f"{self.noise:.2f} times apart in four rounds of five ({code}{where})."
+            f"median, {max(spreads):.2f} at most; one decoder entered twice: 20 and 80 percentiles "
+            f"of its ratio to itself within {self.noise:.2f} times ({code}{where})."
         )
 
     def written(self) -> dict[str, Any]:

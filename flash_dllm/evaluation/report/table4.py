@@ -56,7 +56,8 @@ def table_4(lab: Source, scope: Scope) -> Section:
                 (GAMMAS[0], GAMMAS[-1]), (TRACKED[0], TRACKED[-1]), accuracies, speeds,
                 strict=True,
             )
-        ) + f"; on the first seed's items {points(loss)}",
+        ) + f"; on the first seed's items {points(loss)}"
+        + (", which leaves the accuracy open" if is_open else ""),
     )  # fmt: skip
     text = (
         f"Task {task}, length {length}, batch {scope.batch}; mean ± standard deviation over "
