@@ -560,7 +560,9 @@ def test_the_same_weights_answer_by_layer_with_torch(small_folder):
     for cache in LAZY:
         own = fast.suited(cache)
         assert own is fast.suited(LAZY[0]) and own.model.weights is fast.model.weights
-        found, expected = (decode(one, PROMPT, Greedy(), cache, blocks_of(8)) for one in (own, truth))
+        found, expected = (
+            decode(one, PROMPT, Greedy(), cache, blocks_of(8)) for one in (own, truth)
+        )
         assert found.token_ids == expected.token_ids
         assert [s.passes[0].row_layers for s in found.steps] == [
             s.passes[0].row_layers for s in expected.steps

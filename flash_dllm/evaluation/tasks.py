@@ -34,6 +34,7 @@ def load_task(
         raise ValueError(
             f"task {name} has {len(items)} items in {tasks}, {limit} were asked for; make more "
             f"from the same seed with python -m training.held_out --count {limit} --output DIR "
-            "and name that folder (--tasks DIR; in a sweep, data: DIR)"
+            "and name that folder (--tasks DIR; in a report, --tasks-folder DIR; in a sweep, "
+            "data: DIR)"
         )
     return items

@@ -66,7 +66,7 @@ def table_2(lab: Source, scope: Scope) -> Section:
         "(docs/decoders.md). Difference: accuracy minus that of this model's preset."
     )
     if missing:
-        text += f" {not_measured(missing)}"
+        text += f" {not_measured(missing)} Accuracy and counts of every decoder: docs/decoders.md."
     head = ("method", "accuracy %", "tokens/s", "tokens/step", "tokens/pass", "row-layers/token",
             "difference")  # fmt: skip
     return Section("Table 2: methods", text, head, rows, (), claims, known,
