@@ -357,7 +357,7 @@ def test_records_of_another_measuring_are_refused(small_report, tmp_path, capsys
     assert "holds records with another items (2, here 3)" in error.splitlines()[-1]
     # and more items than there are
     assert report.main([*small_report, "--limit", "257"]) == 2
-    assert "task word has 256 items" in capsys.readouterr().err
+    assert "Task word has 256 items" in capsys.readouterr().err
     assert (tmp_path / "measured.json").read_bytes() == before
 
 
