@@ -7,6 +7,8 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.result_rows import shown
+
 RESULTS = Path(__file__).resolve().parent / "results"
 TORCH = "torch"
 
@@ -36,11 +38,10 @@ def operations(rows: Iterable[Row]) -> list[tuple[str, ...]]:
     for (operation, count), found in sorted(cases.items(), key=lambda case: case[0][0]):
         twin = found.pop(TORCH, None)
         which, ours = min(found.items(), key=lambda pair: float(pair[1]["us"]))
-        share = float(ours["floor_us"]) / float(ours["us"])
         lines.append((
-            operation, count, _short(ours["us"]), which,
-            "–" if twin is None else _short(twin["us"]),
-            _short(ours["floor_us"]), f"{share:.0%}".replace("%", " %"),
+            operation, count, shown(ours["us"]), which,
+            "–" if twin is None else shown(twin["us"]),
+            shown(ours["floor_us"]), _share(float(ours["floor_us"]), ours["us"]),
         ))  # fmt: skip
     return lines
 
@@ -50,15 +51,13 @@ def attention(rows: Iterable[Row]) -> list[tuple[str, ...]]:
     lines = []
     for row in rows:
         floor = 1e3 * float(row["floor_ms"]) / int(row["layers"])
-        share = floor / float(row["us_per_layer"])
         lines.append((
-            row["pass"], row["batch"], row["what"], _short(row["us_per_layer"]),
-            _short(f"{floor}"), f"{share:.0%}".replace("%", " %"),
+            row["pass"], row["batch"], row["what"], shown(row["us_per_layer"]),
+            shown(f"{floor}"), _share(floor, row["us_per_layer"]),
         ))  # fmt: skip
     return lines
 
 
-def _short(number: str) -> str:
-    """Three digits."""
-    value = float(number)
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+def _share(floor: float, time: str) -> str:
+    """How much of the time the floor is."""
+    return f"{floor / float(time):.0%}".replace("%", " %")

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import kernel_table  # noqa: E402
+from benchmarks.result_rows import shown  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "llada_8b.csv"
 DOCUMENT = ROOT / "docs" / "performance.md"
@@ -89,16 +90,6 @@ def figure(row: Row | None) -> str:
     if int(row["repeats"]) == 1:
         return median
     return f"{median} ({shown(row['p20'])}–{shown(row['p80'])})"
-
-
-def shown(number: str) -> str:
-    """Three significant digits.
-
-    >>> shown("5.1234"), shown("123.4"), shown("0.0123")
-    ('5.12', '123', '0.0123')
-    """
-    value = float(number)
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def passes_table(rows: dict, impl: str, batches: list[int]) -> str:

@@ -34,6 +34,16 @@ def circumstances() -> dict[str, Any]:
     }
 
 
+def shown(number: str) -> str:
+    """Three significant digits.
+
+    >>> shown("5.1234"), shown("123.4"), shown("0.0123")
+    ('5.12', '123', '0.0123')
+    """
+    value = float(number)
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 def append(path: Path, row: Mapping[str, Any]) -> None:
     """Add a row to a CSV file, and print it.
 

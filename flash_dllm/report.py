@@ -121,12 +121,7 @@ def measured(options: argparse.Namespace, path: Path) -> tuple[Records, bool]:
 
     from flash_dllm.evaluation.report.bench import Bench
     from flash_dllm.evaluation.report.measuring import measure_report
-    from flash_dllm.evaluation.tasks import load_task
 
-    # a run of fewer items than asked for would say otherwise
-    every = {"table1", "decoders"} & set(options.parts)
-    for task in options.tasks if every else options.tasks[:1]:
-        load_task(task, options.limit, options.tasks_folder)
     bench = Bench(
         options.output / "runs", options.model, options.impl, options.device, options.dtype,
         options.limit, options.tasks_folder, options.allow_unsandboxed,

@@ -25,6 +25,7 @@ from flash_dllm.evaluation.report.records import Records, load_records
 from flash_dllm.evaluation.report.section import Scope
 from flash_dllm.evaluation.report.timing import MOST_ROUNDS, ROUNDS
 from flash_dllm.evaluation.report.timing_parts import Deadline, begun, reason_of, time_part
+from flash_dllm.evaluation.tasks import load_task
 from flash_dllm.evaluation.workers import Here, Processes, Workers
 
 log = logging.getLogger(__name__)
@@ -55,10 +56,13 @@ def measure_report(
                  before one gets those that make it steadier
     on_start     called with how much there is to do, on_step after each part of it
     Returns      the records, and whether they are complete
-    Raises       ValueError if the records are of another measuring
+    Raises       ValueError if the records are of another measuring, or a task has too few items
     """
     deadline = Deadline.after(seconds)
     notes = wanted(scope, parts, bench.limit)
+    for task in dict.fromkeys(cell.task for cell in notes.cells):
+        # a run of fewer items than asked for would say otherwise
+        load_task(task, bench.limit, bench.tasks)
     records = _gone_on_with(path, _facts(bench, scope, timed_items), scope, list(parts))
     missing = [cell for cell in notes.cells if not isinstance(records.cells.get(cell), Measured)]
     timed = notes.timed if timed_items else {}
