@@ -46,10 +46,10 @@ from benchmarks.random_llada import LLADA, NoText  # noqa: E402
 from flash_dllm.caches import FlashCache  # noqa: E402
 from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode_batch_steps  # noqa: E402
-from flash_dllm.engine import Asked, ModelSession, passes_of  # noqa: E402
 from flash_dllm.engine_protocol import SessionRequest  # noqa: E402
 from flash_dllm.pass_sizes import PassSizes  # noqa: E402
 from flash_dllm.query import Prediction  # noqa: E402
+from flash_dllm.session import Asked, ModelSession, passes_of  # noqa: E402
 from flash_dllm.strategies import Confidence, FlashVerify  # noqa: E402
 from flash_dllm.trace import ModelInfo, StepTrace  # noqa: E402
 from flash_dllm.workspace import Workspace  # noqa: E402

@@ -55,11 +55,12 @@ from flash_dllm.caches.flash import FlashMemory  # noqa: E402
 from flash_dllm.canvas import Canvas  # noqa: E402
 from flash_dllm.config import DecodeConfig  # noqa: E402
 from flash_dllm.decoder import decode_batch_steps  # noqa: E402
-from flash_dllm.engine import ModelEngine, ModelSession  # noqa: E402
+from flash_dllm.engine import ModelEngine  # noqa: E402
 from flash_dllm.engine_protocol import SessionRequest  # noqa: E402
 from flash_dllm.evaluation.clock import Clocked  # noqa: E402
 from flash_dllm.models.parallel import Ranks, start_ranks, stop_ranks  # noqa: E402
 from flash_dllm.query import DraftAsk, Mass, Query, VerifyAsk  # noqa: E402
+from flash_dllm.session import ModelSession  # noqa: E402
 from flash_dllm.strategies import Confidence, DecodingStrategy, FlashVerify  # noqa: E402
 from kernels.ops import resolve_impl  # noqa: E402
 

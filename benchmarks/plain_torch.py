@@ -16,10 +16,10 @@ from torch import Tensor
 
 from benchmarks.random_llada import Shape
 from benchmarks.timing import captured, device_times
-from flash_dllm.engine import ModelSession
 from flash_dllm.models.transformer import Transformer
 from flash_dllm.packing import pack
 from flash_dllm.query import Query
+from flash_dllm.session import ModelSession
 from kernels import ops
 
 

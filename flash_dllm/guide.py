@@ -17,7 +17,8 @@ from flash_dllm.trace import ModelInfo
 from kernels.reference import wide
 
 if TYPE_CHECKING:
-    from flash_dllm.engine import Asked, ModelEngine, ModelSession
+    from flash_dllm.engine import ModelEngine
+    from flash_dllm.session import Asked, ModelSession
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def run(small_config, small_tensors):
 @pytest.fixture
 def rows_read(engine, monkeypatch):
     """The positions of every pass of the decoder's own session."""
-    from flash_dllm.engine import ModelSession
+    from flash_dllm.session import ModelSession
 
     read = []
     ask = ModelSession.ask

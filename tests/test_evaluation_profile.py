@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from flash_dllm import engine as engine_file
 from flash_dllm import layerwise
+from flash_dllm import session as session_file
 from flash_dllm.caches import DllmCache, FlashCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
@@ -28,10 +28,10 @@ SETTINGS = Settings(
 def test_a_profile_has_every_pass_with_parts_that_add_up(engine, tmp_path):
     names = (*profile_file.OPERATIONS, "linear")
     before = [getattr(ops, name) for name in names]
-    launch, choose = engine_file.ModelSession.launch, engine_file.choose
+    launch, choose = session_file.ModelSession.launch, session_file.choose
     passes = profile(engine, [[7, 8, 9], [10, 11]], SETTINGS, tmp_path)
     assert [getattr(ops, name) for name in names] == before
-    assert (engine_file.ModelSession.launch, engine_file.choose) == (launch, choose)
+    assert (session_file.ModelSession.launch, session_file.choose) == (launch, choose)
     # both prompts are admitted in one pass: 3 + 16 and 2 + 16 rows, 8 window rows each
     first = passes[0]
     assert (first.kind, first.rows, first.logit_rows) == ("full", 37, 16)
@@ -51,12 +51,12 @@ def test_a_profile_has_every_pass_with_parts_that_add_up(engine, tmp_path):
 
 
 def test_passes_layer_by_layer_are_taken_apart_too(engine, tmp_path):
-    before = layerwise.row_attention, engine_file.ModelSession._by_layer
+    before = layerwise.row_attention, session_file.ModelSession._by_layer
     settings = Settings(
         Confidence(0.3), DllmCache(), DecodeConfig(16, window_size=8, alternatives=0)
     )
     passes = profile(engine, [[7, 8, 9]], settings, tmp_path)
-    assert (layerwise.row_attention, engine_file.ModelSession._by_layer) == before
+    assert (layerwise.row_attention, session_file.ModelSession._by_layer) == before
     trace = decode(engine, [7, 8, 9], settings.strategy, settings.cache, settings.config)
     assert len(passes) == trace.passes > 2
     for one in passes:

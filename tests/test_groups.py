@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-import flash_dllm.engine as engine_file
+import flash_dllm.session as session_file
 from flash_dllm.caches import (
     DelayedDecodeCache,
     DllmCache,
@@ -22,10 +22,10 @@ from flash_dllm.caches import (
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode_batch, decode_batch_steps
 from flash_dllm.drawing import Drawing
-from flash_dllm.engine import ModelSession
 from flash_dllm.engine_protocol import SessionRequest
 from flash_dllm.models import load_model
 from flash_dllm.sequence import LiveSequence
+from flash_dllm.session import ModelSession
 from flash_dllm.strategies import (
     Adaptive,
     Chain,
@@ -296,7 +296,7 @@ def test_passes_on_their_way_together_keep_their_numbers_apart(engine, monkeypat
     ]
     expected = [sessions[1][0].answer(queries) for queries in asked]
     ticks = iter(range(100))
-    monkeypatch.setattr(engine_file.time, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(session_file.time, "perf_counter", lambda: next(ticks))
     finish = Transfer.finish
     monkeypatch.setattr(Transfer, "finish", lambda transfer: (finish(transfer)[0], 0.25))
     flights = [session._start(queries) for queries in asked]

@@ -39,7 +39,7 @@ def layers(small_config, small_tensors):
 @pytest.fixture
 def asked(monkeypatch):
     """(query, answer) of every pass of the decoder's own session."""
-    from flash_dllm.engine import ModelSession
+    from flash_dllm.session import ModelSession
 
     pairs = []
     ask = ModelSession.ask

@@ -14,7 +14,7 @@ RULES = {
     "flash_dllm/models/hub.py": {"huggingface_hub"},
     "flash_dllm/models/quantize.py": {"flash_dllm", "kernels", "torch", "torchao"},
     "flash_dllm/models": {"flash_dllm", "kernels", "torch", "safetensors"},
-    "flash_dllm/engine.py": {"flash_dllm", "kernels", "torch"},
+    "flash_dllm/session.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/guide.py": {"flash_dllm", "kernels", "torch"},
     "flash_dllm/cache.py": {"torch"},
     "flash_dllm/packing.py": {"flash_dllm", "kernels", "numpy", "torch"},
@@ -82,8 +82,8 @@ PLAIN = {
     "flash_dllm/cost_map.py",
 }  # fmt: skip
 PLAIN_ROOMS = ("flash_dllm/strategies/", "flash_dllm/caches/")
-ROWS = {"flash_dllm.engine", "flash_dllm.guide", "flash_dllm.cache", "flash_dllm.packing",
-        "flash_dllm.sampling",
+ROWS = {"flash_dllm.engine", "flash_dllm.session", "flash_dllm.guide", "flash_dllm.cache",
+        "flash_dllm.packing", "flash_dllm.sampling",
         "flash_dllm.graphs", "flash_dllm.workspace", "flash_dllm.memory", "flash_dllm.models",
         "flash_dllm.cli", "flash_dllm.layerwise", "flash_dllm.movement"}  # fmt: skip
 

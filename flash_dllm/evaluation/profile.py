@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flash_dllm import engine as engine_file
 from flash_dllm import layerwise
+from flash_dllm import session as session_file
 from flash_dllm.decoder import decode_batch_steps
 from flash_dllm.files import write_text
 from flash_dllm.settings import Settings
@@ -215,9 +215,9 @@ def _labelled(engine: Any) -> Iterator[_Marks]:
     kept: list[tuple[Any, str, Any]] = [
         (ops, name, getattr(ops, name)) for name in (*OPERATIONS, "linear")
     ]
-    session = engine_file.ModelSession
+    session = session_file.ModelSession
     kept += [(layerwise, name, getattr(layerwise, name)) for name in LAYERWISE]
-    kept += [(engine_file, "choose", engine_file.choose)]
+    kept += [(session_file, "choose", session_file.choose)]
     kept += [(session, name, getattr(session, name)) for name in PASS_METHODS]
 
     def marked(part_of: Callable[..., str], work: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,7 +245,7 @@ def _labelled(engine: Any) -> Iterator[_Marks]:
         ops.linear = marked(  # type: ignore[assignment]
             lambda hidden, weight, *_: "logits" if weight is head else "attention", ops.linear
         )
-        engine_file.choose = marked(lambda *_: "decision", engine_file.choose)
+        session_file.choose = marked(lambda *_: "decision", session_file.choose)
         for name in LAYERWISE:
             setattr(layerwise, name, marked(lambda *_: "attention", getattr(layerwise, name)))
         for name in PASS_METHODS:
