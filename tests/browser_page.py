@@ -89,6 +89,10 @@ BROWSER = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 CHARTS = ".fd-gamma[aria-valuenow]"
+# Gradio mounts what an accordion or a tab holds when it is first opened, and writes each field's
+# own value once more a few milliseconds later: words put in between are lost, so wait until the
+# page has nothing left to do.
+SETTLED = "() => new Promise(done => requestAnimationFrame(() => requestIdleCallback(done)))"
 
 
 @contextmanager
@@ -111,6 +115,14 @@ def choose_toy(page) -> None:
     page.get_by_label("Example").click()
     page.get_by_role("option", name="Toy example").click()
     page.wait_for_function("document.querySelectorAll('.tk').length === 4")
+
+
+def typed(page, field: str, words: str) -> None:
+    """Put `words` into the first field that the selector names, as somebody at the page can."""
+    found = page.locator(field).first
+    found.wait_for()
+    page.evaluate(SETTLED)
+    found.fill(words)
 
 
 def status(page, pattern: str) -> str:

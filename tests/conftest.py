@@ -84,3 +84,13 @@ def chrome():
 
     with browser() as started:
         yield started
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A browser test that failed says what its page showed."""
+    report = yield
+    page = getattr(item, "funcargs", {}).get("page")
+    if report.failed and report.when == "call" and page is not None and not page.is_closed():
+        report.sections.append(("what the page showed", page.inner_text("body")[:3000]))
+    return report

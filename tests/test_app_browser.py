@@ -10,7 +10,7 @@ from app import embed
 from app.presets import ASSETS, EMBEDDED
 from flash_dllm.trace_json import save
 from tests.app_traces import SlowEngine, hostile, rich, toy
-from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, status, step_of
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, status, step_of, typed
 
 pytestmark = BROWSER
 
@@ -183,7 +183,7 @@ def test_a_second_visitor_waits_and_is_told_so(chrome, url, page):
     with opened(chrome, url, wait_for=CHARTS) as other:
         other.click("#fd-run")
         assert status(other, "^queued").startswith("queued, 1 before you")
-        other.locator("#fd-gamma input[type=number]").fill("0.55")
+        typed(other, "#fd-gamma input[type=number]", "0.55")
         other.wait_for_selector(".fd[data-badge]:not([data-badge=''])")
         page.click("#fd-stop")
         status(page, "^stopped")
@@ -253,7 +253,7 @@ def test_dragging_gamma_judges_again_and_says_how_far_it_is_exact(page):
 
 def test_the_epsilon_slider_judges_again_without_a_run(page):
     choose_toy(page)
-    page.locator("#fd-epsilon input[type=number]").fill("0.95")
+    typed(page, "#fd-epsilon input[type=number]", "0.95")
     page.wait_for_selector(".fd[data-badge='exact']")
     page.wait_for_function("document.querySelectorAll('.tk')[0]?.classList[1] === 's6'")
 
@@ -377,7 +377,7 @@ def test_hostile_texts_are_inert(page, tmp_path):
     ],
 )
 def test_bad_input_is_a_sentence_and_the_page_stays(page, field, value, sentence):
-    page.fill(field, value)
+    typed(page, field, value)
     page.click("#fd-run")
     page.wait_for_selector(f"text={sentence}")
     assert page.get_attribute(".fd", "data-status") == "finished"

@@ -3,7 +3,7 @@
 import pytest
 
 from app.runs import Runs
-from tests.browser_page import BROWSER, CHARTS, opened, served
+from tests.browser_page import BROWSER, CHARTS, opened, served, typed
 
 pytestmark = BROWSER
 READS = "([at, words]) => document.querySelector(at)?.innerText.includes(words)"
@@ -36,7 +36,7 @@ def test_head_lines_and_errors_are_korean(page):
     reads(page, "#fd-status", "기록된 실행입니다.")
     reads(page, "#fd-cost", "순전파")
     reads(page, "#fd-badge", "값을 옮기면")
-    page.fill("#fd-prompt-box textarea", " ")
+    typed(page, "#fd-prompt-box textarea", " ")
     page.click("#fd-run")
     page.wait_for_selector("text=프롬프트가 비어 있습니다")
     page.get_by_label("예시").click()
@@ -53,7 +53,7 @@ def test_a_line_follows_the_choice_of_another_language(page):
     page.get_by_role("option", name="中文").click()
     page.get_by_role("tab", name="Watch").click()
     reads(page, "#fd-status", "这是记录好的运行。")
-    page.fill("#fd-prompt-box textarea", " ")
+    typed(page, "#fd-prompt-box textarea", " ")
     page.click("#fd-run")
     page.wait_for_selector("text=提示是空的")
 
@@ -66,11 +66,11 @@ def test_sweep_is_korean_and_its_errors_too(page):
     page.click("#fd-sweep-pause")
     reads(page, "#fd-sweep-status", "돌고 있는 스윕이 없습니다.")
     page.click("#fd-sweep-new button")
-    page.fill("#fd-sweep-search textarea", "gamma: 0.5 to 0.9")
+    typed(page, "#fd-sweep-search textarea", "gamma: 0.5 to 0.9")
     page.click("#fd-sweep-start")
     page.wait_for_selector("text=“gamma”이(가) 범위로 되어 있는데")
     # what somebody typed is no markup
-    page.fill("#fd-sweep-search textarea", "<b>x</b><img src=x>")
+    typed(page, "#fd-sweep-search textarea", "<b>x</b><img src=x>")
     page.click("#fd-sweep-start")
     page.wait_for_selector("text=‘시험할 값’의 “<b>x</b><img src=x>”은(는)")
     assert page.locator("[data-testid=toast-text] b, [data-testid=toast-text] img").count() == 0

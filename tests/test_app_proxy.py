@@ -12,7 +12,7 @@ from app.runs import Runs
 from app.serve import launch
 from app.ui import build
 from tests.app_traces import SlowEngine
-from tests.browser_page import browser, chromium, free_port, opened
+from tests.browser_page import browser, chromium, free_port, opened, typed
 from tests.reverse_proxy import proxy
 
 pytestmark = [
@@ -62,7 +62,7 @@ def test_every_file_of_the_page_comes_through_and_a_run_streams(site):
         page.wait_for_function(
             "document.querySelector('#fd-status p').textContent.startsWith('stopped at step')"
         )
-        page.locator("#fd-gamma input[type=number]").fill("0.55")
+        typed(page, "#fd-gamma input[type=number]", "0.55")
         page.wait_for_selector(".fd[data-badge]:not([data-badge=''])")
         for name, drawn in TABS.items():
             page.get_by_role("tab", name=name).click()

@@ -7,7 +7,7 @@ import pytest
 from app.presets import EMBEDDED
 from app.runs import Runs
 from tests.app_traces import SlowEngine
-from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, status, step_of
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, status, step_of, typed
 
 pytestmark = BROWSER
 KEPT = "JSON.parse(sessionStorage.getItem('flash-dllm' + location.pathname) || '{}')"
@@ -69,8 +69,8 @@ def test_run_step_settings_and_tab_come_back(page):
     page.focus(".fd")
     page.keyboard.press("End")
     page.wait_for_selector(".fd[data-step='3']")
-    page.locator("#fd-gamma input[type=number]").fill("0.55")
-    page.fill("#fd-prompt-box textarea", "^ ")
+    typed(page, "#fd-gamma input[type=number]", "0.55")
+    typed(page, "#fd-prompt-box textarea", "^ ")
     kept(page, "step=3")
     kept(page, "gamma=0.55")
     kept(page, "prompt=%5E+")

@@ -3,7 +3,7 @@
 import pytest
 
 from app.runs import Runs
-from tests.browser_page import BROWSER, CHARTS, opened, served
+from tests.browser_page import BROWSER, CHARTS, opened, served, typed
 
 pytestmark = BROWSER
 FRONT = "#fd-sweep-board [data-block=front] .main-svg"
@@ -33,7 +33,7 @@ def says(page, where: str, words: str, timeout: int = 20_000) -> None:
 
 
 def fill(page, name: str, text: str) -> None:
-    page.locator(f"#fd-sweep-{name} textarea, #fd-sweep-{name} input").first.fill(text)
+    typed(page, f"#fd-sweep-{name} textarea, #fd-sweep-{name} input", text)
 
 
 @pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 390)])
@@ -137,10 +137,10 @@ def test_a_peer_fills_the_knobs(chrome, url):
 def test_a_folder_is_loaded_its_facts_are_shown_and_it_is_unloaded(chrome, url, small_folder):
     with opened(chrome, url, wait_for=CHARTS) as page:
         page.get_by_role("button", name="Model", exact=False).first.click()
-        page.locator("#fd-model-source input, #fd-model-source textarea").fill("nothing/at all")
+        typed(page, "#fd-model-source input, #fd-model-source textarea", "nothing/at all")
         page.click("#fd-model-load")
         page.wait_for_selector("text=is neither a folder on this server nor a hub name")
-        page.locator("#fd-model-source input, #fd-model-source textarea").fill(str(small_folder))
+        typed(page, "#fd-model-source input, #fd-model-source textarea", str(small_folder))
         page.click("#fd-model-load")
         says(page, "#fd-model-facts", f"{small_folder.name} is loaded: ")
         says(page, "#fd-model-facts", "float32, cpu, torch")

@@ -11,7 +11,7 @@ from app.runs import Runs
 from flash_dllm.trace import DecodeTrace
 from flash_dllm.trace_json import load, save
 from tests.app_traces import SlowEngine, hostile
-from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, typed
 
 pytestmark = BROWSER
 DRAWN = {
@@ -181,7 +181,7 @@ def test_a_missed_chance_leads_to_its_step(page):
 
 def test_a_what_if_is_run_for_real_and_watch_shows_it(page):
     open_toy_lab(page)
-    page.locator("#fd-lab-gamma input[type=number]").fill("0.9")
+    typed(page, "#fd-lab-gamma input[type=number]", "0.9")
     said(page, "badge", "exact until step 1")
     page.click("#fd-lab-real")
     page.wait_for_function(
@@ -328,7 +328,7 @@ def test_a_link_restores_run_settings_step_and_tab(chrome, url, page):
     page.focus(".fd")
     page.keyboard.press("End")
     page.wait_for_selector(".fd[data-step='3']")
-    page.locator("#fd-track_size input").fill("2")
+    typed(page, "#fd-track_size input", "2")
     page.keyboard.press("Tab")
     for part in ("step=3", "track_size=2"):
         page.wait_for_function(f"w => ({KEPT}.query || '').includes(w)", arg=part)
@@ -416,7 +416,7 @@ def test_a_dropped_file_opens_in_watch_and_stays_inert_in_every_tab(page, tmp_pa
 
 def test_a_run_made_here_is_listed_and_removed(page):
     choose_toy(page)
-    page.locator("#fd-gamma input[type=number]").fill("0.95")
+    typed(page, "#fd-gamma input[type=number]", "0.95")
     page.click("#fd-run")
     page.wait_for_function("document.querySelector('#fd-status')?.innerText.includes('finished')")
     go(page, "Traces")

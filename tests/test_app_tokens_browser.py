@@ -8,7 +8,7 @@ from app.presets import EMBEDDED, TRACES
 from app.runs import Runs
 from flash_dllm.trace_json import load, save
 from tests.app_traces import SlowEngine, rich
-from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served
+from tests.browser_page import BROWSER, CHARTS, choose_toy, opened, served, typed
 
 pytestmark = BROWSER
 LIFE = ".fd-life tbody tr"
@@ -223,7 +223,7 @@ def test_the_lab_asks_what_another_beta_t_would_re_read(page):
     page.wait_for_timeout(700)
     page.get_by_role("tab", name="Verify lab").click()
     page.wait_for_selector("[data-block=held] .main-svg")
-    page.locator("#fd-lab-track input[type=number]").fill("2")
+    typed(page, "#fd-lab-track input[type=number]", "2")
     page.wait_for_function(
         "document.querySelector('[data-block=badge]')?.innerText.includes('hold 80%, not 50%')"
     )
