@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flash_dllm.cli import (
+from flash_dllm.cli_options import (
     QUANTIZE_HELP,
     OneLineParser,
     add_decoder_options,

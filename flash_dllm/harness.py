@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flash_dllm.cli import complain
+from flash_dllm.cli_options import complain
 
 TASKS = Path(__file__).parent / "evaluation" / "harness_tasks"
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flash_dllm.cli import OneLineParser, add_machine_options, complain
+from flash_dllm.cli_options import OneLineParser, add_machine_options, complain
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.records import FILE, Records, load_records

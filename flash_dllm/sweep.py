@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flash_dllm.cli import OneLineParser, complain
+from flash_dllm.cli_options import OneLineParser, complain
 from flash_dllm.evaluation.sweep_file import SweepFile, read_sweep
 from flash_dllm.evaluation.workers import Here, Processes, Ray, Workers
 
