@@ -16,6 +16,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+# how long a page may keep a test waiting: long, since a busy machine is no fault of the page's
+PATIENCE = 60_000  # ms
 HERE = ("http://127.0.0.1", "data:", "blob:", "about:", "file:")
 
 
@@ -46,6 +48,7 @@ def browser():
 def opened(started, url: str, width: int = 1280, height: int = 900, wait_for: str = ".tk"):
     """A page at `url`; afterwards it must have logged no error and asked nobody else."""
     context = started.new_context(viewport={"width": width, "height": height})
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     faults: list[str] = []
     visited: list[str] = []
@@ -66,7 +69,7 @@ def opened(started, url: str, width: int = 1280, height: int = 900, wait_for: st
     try:
         page.goto(url)
         if wait_for:
-            page.wait_for_selector(wait_for, timeout=20_000)
+            page.wait_for_selector(wait_for)
         yield page
     except Exception as error:
         error.add_note(f"what the page logged: {visited + faults}")
@@ -129,6 +132,5 @@ def status(page, pattern: str) -> str:
     page.wait_for_function(
         "p => new RegExp(p).test(document.querySelector('#fd-status p')?.innerText ?? '')",
         arg=pattern,
-        timeout=20_000,
     )
     return page.inner_text("#fd-status p")

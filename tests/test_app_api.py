@@ -218,7 +218,7 @@ def test_a_client_that_cancels_ends_its_run_and_no_other():
         long.cancel()
         begin = time.monotonic()
         wait_until(lambda: len(runs.turns) == 1)
-        assert time.monotonic() - begin < 1.0
+        assert time.monotonic() - begin < 3.0  # its 200 passes take 6 s
         assert short.result(timeout=30)["is_done"]
         kept = [runs.store.trace(name) for name in runs._ended.values()]
         assert sorted(trace.status for trace in kept) == ["finished", "stopped"]

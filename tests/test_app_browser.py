@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 
 import pytest
 
@@ -178,9 +177,9 @@ def test_scrubbing_back_while_it_is_decoding_stays_there(page):
 
 
 def test_a_second_visitor_waits_and_is_told_so(chrome, url, page):
-    page.click("#fd-run")
-    page.wait_for_selector(".fd.live")
     with opened(chrome, url, wait_for=CHARTS) as other:
+        page.click("#fd-run")
+        page.wait_for_selector(".fd.live")
         other.click("#fd-run")
         assert status(other, "^queued").startswith("queued, 1 before you")
         typed(other, "#fd-gamma input[type=number]", "0.55")
@@ -346,10 +345,10 @@ def test_the_cost_map_unfolds_below_the_player_and_follows_the_run(page):
     assert page.frame_locator(".fd-still").locator("#run").count() == 0  # not drawn until asked
     page.get_by_role("button", name="Where the work goes").click()
     frame = page.frame_locator(".fd-still")
-    frame.locator("body[data-marks='2']").wait_for(timeout=20_000)
+    frame.locator("body[data-marks='2']").wait_for()
     assert "rows × layers in" in frame.locator(".gtitle").text_content()
     choose_toy(page)
-    frame.locator(".gtitle", has_text="17 rows × layers in 5 passes, 68%").wait_for(timeout=20_000)
+    frame.locator(".gtitle", has_text="17 rows × layers in 5 passes, 68%").wait_for()
 
 
 def test_hostile_texts_are_inert(page, tmp_path):
@@ -427,16 +426,6 @@ def test_the_embedded_model_decodes_the_first_example(chrome):
 
     with served(Runs()) as url, opened(chrome, url, wait_for=CHARTS) as page:
         page.click("#fd-run")
-        page.wait_for_selector(".fd.live", timeout=60_000)
+        page.wait_for_selector(".fd.live")
         page.wait_for_selector(".fd[data-status='finished']:not(.live)", timeout=120_000)
         assert re.match(r"finished: \d+ tokens in \d+ steps, \d+ passes", status(page, "^finished"))
-
-
-def test_first_paint_is_quick(chrome, url):
-    """First visible chip; the budget of 1.5 s is measured by benchmarks/page.py, here doubled."""
-    times = []
-    for _ in range(3):
-        begin = time.monotonic()
-        with opened(chrome, url):
-            times.append(time.monotonic() - begin)
-    assert sorted(times)[1] < 3.0

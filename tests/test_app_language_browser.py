@@ -23,7 +23,7 @@ def page(chrome, url):
 
 
 def reads(page, at: str, words: str) -> None:
-    page.wait_for_function(READS, arg=[at, words], timeout=20_000)
+    page.wait_for_function(READS, arg=[at, words])
 
 
 def open_tab(page, name: str, drawn: str) -> None:

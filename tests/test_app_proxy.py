@@ -66,7 +66,7 @@ def test_every_file_of_the_page_comes_through_and_a_run_streams(site):
         page.wait_for_selector(".fd[data-badge]:not([data-badge=''])")
         for name, drawn in TABS.items():
             page.get_by_role("tab", name=name).click()
-            page.wait_for_selector(drawn, timeout=20_000)
+            page.wait_for_selector(drawn)
         with page.expect_download() as download:
             page.click("#fd-export-json")
         saved = json.loads(Path(download.value.path()).read_text(encoding="utf-8"))

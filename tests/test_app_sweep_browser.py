@@ -28,8 +28,8 @@ def sweep_tab(page):
     page.wait_for_selector(FRONT)
 
 
-def says(page, where: str, words: str, timeout: int = 20_000) -> None:
-    page.wait_for_function(SAYS, arg=[where, words], timeout=timeout)
+def says(page, where: str, words: str) -> None:
+    page.wait_for_function(SAYS, arg=[where, words])
 
 
 def fill(page, name: str, text: str) -> None:
@@ -59,7 +59,7 @@ def test_a_point_lists_its_items_and_an_item_opens_its_run_in_watch(chrome, url)
         assert rows.count() == 32
         tokens, passes = rows.nth(1).locator("td").all_inner_texts()[-2:]
         rows.nth(1).locator(".bd-link").click()
-        page.wait_for_selector("#fd-status:visible", timeout=60_000)
+        page.wait_for_selector("#fd-status:visible")
         says(page, "#fd-status", "Point 0, item 2 of the sweep.")
         says(page, "#fd-status", f"{tokens} tokens in {passes} passes, as measured.")
         assert page.locator("#fd-epsilon input[type=number]").input_value() == "0.6"
@@ -131,7 +131,7 @@ def test_a_peer_fills_the_knobs(chrome, url):
         )
         assert page.locator("#fd-epsilon input[type=number]").input_value() == "0.9"
         page.click("#fd-run")
-        says(page, ".fd", "confidence · ε 0.9 · βₘ 32 · blocks of 32", timeout=60_000)
+        says(page, ".fd", "confidence · ε 0.9 · βₘ 32 · blocks of 32")
 
 
 def test_a_folder_is_loaded_its_facts_are_shown_and_it_is_unloaded(chrome, url, small_folder):

@@ -55,7 +55,6 @@ def said(page, name: str, words: str) -> None:
     page.wait_for_function(
         "([b, w]) => (document.querySelector(`[data-block=${b}]`)?.innerText || '').includes(w)",
         arg=[name, words],
-        timeout=20_000,
     )
 
 
@@ -229,7 +228,7 @@ def test_another_model_answers_run_as_prompt_beside_it(page):
         "document.querySelector('#fd-rival-facts')?.innerText.includes('hash 5')"
     )
     page.click("#fd-rival-run")
-    page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3", timeout=20_000)
+    page.wait_for_function("document.querySelectorAll('.bd-lane').length === 3")
     said(page, "strip", "C: the model cuts text into other tokens")
     said(page, "parting", "→ hash 5")
     assert "finished" in page.inner_text("#fd-rival-status")
