@@ -103,6 +103,8 @@ class Bench:
             "steps": total.steps,
             "passes": total.passes,
             "rows": total.rows,
+            "guide_passes": total.guide_passes,
+            "guide_rows": total.guide_rows,
             "correct": "".join("01"[correct[n]] if n in correct else "-" for n in range(len(fit))),
             "tokens_by_item": [decoded.tokens for decoded in run.decoded],
             "passes_by_item": [decoded.passes for decoded in run.decoded],
