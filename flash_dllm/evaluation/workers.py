@@ -171,6 +171,18 @@ class Ray:
         self._ray.shutdown()
 
 
+def check_first(workers: Workers, *arguments: Any) -> None:
+    """One call, alone, where the others will run. Raises what it raises, at least in a sentence."""
+    workers.submit(-1, *arguments)
+    while True:
+        for _, outcome in workers.finished(1.0):
+            if isinstance(outcome, (ValueError, OSError, RuntimeError, ImportError)):
+                raise outcome
+            if isinstance(outcome, Exception):
+                raise RuntimeError(f"{type(outcome).__name__}: {outcome}")
+            return
+
+
 def one_thread() -> None:
     """Processes share the cores: more threads than cores wait for each other."""
     import torch
