@@ -86,6 +86,22 @@ def test_a_study_that_is_being_run_is_refused(tmp_path):
         studied(tmp_path)
 
 
+def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(tmp_path, monkeypatch):
+    from sqlalchemy.exc import OperationalError
+
+    from flash_dllm.evaluation import study as module
+
+    create, failures = optuna.create_study, [OperationalError("", {}, Exception("already exists"))]
+
+    def raced(**how):
+        if failures:
+            raise failures.pop()
+        return create(**how)
+
+    monkeypatch.setattr(optuna, "create_study", raced)
+    assert module.open_study(read_sweep(write(tmp_path, GRID))).trials == []
+
+
 def test_another_process_with_a_dead_coordinators_number_is_not_taken_for_it(tmp_path):
     from flash_dllm.evaluation import study as module
 

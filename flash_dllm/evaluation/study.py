@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,7 +65,14 @@ def open_study(sweep: SweepFile) -> Study:
         )
 
     try:
-        study = opened()
+        try:
+            study = opened()
+        except SQLAlchemyError as error:
+            # two processes make the tables of a new storage at the same moment
+            if "already exists" not in str(error):
+                raise
+            time.sleep(0.5)
+            study = opened()
         if study.user_attrs.get(DESCRIPTION, described) != described and _is_untouched(study):
             # a sweep that was corrected before its first trial
             optuna.delete_study(study_name=sweep.study, storage=_storage(sweep.storage))
