@@ -80,11 +80,12 @@ def _make(folder: Path) -> None:
 def line_of(summary: dict[str, Any]) -> str:
     """A summary in one line."""
     low, high = summary["accuracy_ci95"]
+    guide = f" (without its guide's {n} passes)" if (n := summary.get("guide_passes")) else ""
     return (
         f"{summary['task']}: {100 * summary['accuracy']:.1f} % of {summary['items']} items right "
         f"(95 % interval {100 * low:.1f} to {100 * high:.1f}), "
         f"{summary['tokens_per_step']:.2f} tokens/step, "
-        f"{summary['tokens_per_pass']:.2f} tokens/pass, "
+        f"{summary['tokens_per_pass']:.2f} tokens/pass{guide}, "
         f"{summary['tokens_per_second']:.1f} tokens/s at batch "
         f"{summary['settings']['batch_size']}"
     )

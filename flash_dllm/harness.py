@@ -6,12 +6,17 @@ All options are the harness's own (`--help` shows them); `--model flash_dllm` an
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from flash_dllm.cli_options import complain
 
+OFFLINE = (
+    "the harness downloads its sets: run it once with a network, and what is kept then is read "
+    "with HF_HUB_OFFLINE=1; or name a task of your own that reads a file, with --include_path"
+)
 TASKS = Path(__file__).parent / "evaluation" / "harness_tasks"
 
 
@@ -31,8 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from flash_dllm.evaluation import harness_model  # noqa: F401  registers the model
 
     sys.argv = ["lm-eval", *with_defaults(given)]
+    # one sentence in the end instead of one a retry
+    logging.getLogger("huggingface_hub.utils._http").setLevel(logging.ERROR)
     try:
         cli_evaluate()
+    except ConnectionError as error:
+        complain(ConnectionError(f"{str(error).rstrip('.')}; {OFFLINE}"), {})
+        return 2
     except (ValueError, OSError, RuntimeError, NotImplementedError) as error:
         complain(error, {})
         return 2

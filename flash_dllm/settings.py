@@ -88,7 +88,9 @@ def from_preset(preset: dict[str, Any], given: dict[str, Any]) -> Settings:
     block = config.get("block_length")
     if "gen_length" in given and "block_length" not in given and isinstance(block, int):
         # a preset's blocks must not forbid another length
-        config["block_length"] = None if given["gen_length"] % block else block
+        length = given["gen_length"]
+        # what is no number is refused with the others
+        config["block_length"] = block if isinstance(length, int) and not length % block else None
     settings = Settings(
         build(STRATEGIES, "strategy", strategy_name, {**strategy, **given}),
         build(CACHES, "cache", cache_name, {**cache, **given}),

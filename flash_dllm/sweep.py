@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flash_dllm.cli_options import OneLineParser, complain
 from flash_dllm.evaluation.sweep_file import SweepFile, read_sweep
-from flash_dllm.evaluation.workers import Here, Processes, Ray, Workers
+from flash_dllm.evaluation.workers import Here, Processes, Ray, Workers, check_first
 
 
 def parser() -> OneLineParser:
@@ -66,7 +66,11 @@ def run(sweep: SweepFile, options) -> None:
                 bar.update(done)
 
             with storage_in_words(sweep):
-                run_study(sweep, study, workers, start, bar.update)
+                run_study(
+                    sweep, study, workers, start, bar.update,
+                    # one sentence now, not one a trial
+                    lambda: check_first(workers, sweep, None),
+                )  # fmt: skip
     if options.export is not None:
         export(study, options.export)
         print(options.export)

@@ -50,13 +50,13 @@ def fake_that_kills_its_process_once(sweep, knobs):
     return fake(sweep, knobs)
 
 
-def studied(tmp_path, work=fake, workers=None, text=GRID):
+def studied(tmp_path, work=fake, workers=None, text=GRID, check=lambda sweep: None):
     from flash_dllm.evaluation.study import open_study, run_study
 
     path = write(tmp_path, text + f"data: {tmp_path / 'calls'}\n")
     sweep = read_sweep(path)
     study = open_study(sweep)
-    run_study(sweep, study, workers or Here(work))
+    run_study(sweep, study, workers or Here(work), check=lambda: check(sweep))
     return study
 
 

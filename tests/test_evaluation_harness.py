@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import math
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from flash_dllm import harness
 from flash_dllm.evaluation.likelihood import log_likelihood, stratified_masks
 from flash_dllm.harness import with_defaults
 from tests.random_model import MASK, ROOT, plain_logits
@@ -180,3 +182,46 @@ def test_stop_strings_templates_and_greedy_checks(small_folder, engine):
         FlashDLLM(str(small_folder), batch_size="auto")
     with pytest.raises(ValueError, match="gamma has no effect"):
         FlashDLLM(str(small_folder), strategy="greedy", gamma=0.5)
+
+
+def test_a_cache_that_chooses_by_layer_runs_on_torch_and_the_harness_says_so(
+    small_folder, monkeypatch, caplog
+):
+    from lm_eval.api.instance import Instance
+
+    from flash_dllm.evaluation import harness_model
+    from flash_dllm.models import load_model
+
+    # as on a GPU, where "auto" takes the kernels
+    loaded = load_model(small_folder, device="cpu", dtype="float32", impl="triton")
+    monkeypatch.setattr(harness_model, "load_model", lambda *how: loaded)
+    lengths = {"gen_length": 8, "block_length": 8}
+    model, plain, named = (
+        harness_model.FlashDLLM(str(small_folder), **lengths, **more)
+        for more in ({"preset": "dllm_cache"}, {"preset": "fast_dllm"},
+                     {"preset": "dllm_cache", "impl": "triton"})
+    )  # fmt: skip
+    assert [m.get_model_info()["flash_dllm"]["impl"] for m in (model, plain, named)] == [
+        "torch", "triton", "triton",
+    ]  # fmt: skip
+    assert [record.getMessage() for record in caplog.records] == [
+        f"cache dllm chooses its rows layer by layer: {loaded.info.name} is computed by torch, "
+        "since the kernels can't follow"
+    ]
+    ask = Instance("generate_until", {}, ("Two and two", {"until": []}), 0)
+    assert isinstance(model.generate_until([ask], disable_tqdm=True)[0], str)
+    with pytest.raises(ValueError, match="needs impl='torch' on one device"):
+        named.generate_until([ask], disable_tqdm=True)
+
+
+def test_a_set_that_can_not_be_downloaded_is_one_sentence_with_what_to_do(monkeypatch, capsys):
+    def unreachable():
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s [Retry 1/5].")
+        raise ConnectionError("Couldn't reach 'openai/gsm8k' on the Hub (LocalEntryNotFoundError)")
+
+    monkeypatch.setattr("lm_eval.__main__.cli_evaluate", unreachable)
+    monkeypatch.setattr(sys, "argv", sys.argv)
+    assert harness.main(["--tasks", "gsm8k"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("Couldn't reach 'openai/gsm8k' on the Hub (LocalEntry")
+    assert "run it once with a network" in error and error.count("\n") == 1

@@ -7,6 +7,7 @@ import pytest
 from flash_dllm.caches.none import NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode
+from flash_dllm.evaluation.lean import lean_settings
 from flash_dllm.evaluation.measurement import (
     Decoded,
     Spread,
@@ -22,6 +23,21 @@ from flash_dllm.trace import Proposal, StepTrace, StopReason, Verdict
 from tests.random_model import ROOT
 
 TASKS = ROOT / "assets" / "tasks"
+
+
+@pytest.mark.parametrize(
+    ("knobs", "sentence"),
+    [
+        ({"gen_length": "sixteen"}, "gen_length must be a whole number, got 'sixteen'"),
+        ({"gen_length": [16]}, "gen_length must be a whole number"),
+        ({"preset": ["wino"]}, "preset must be one of"),
+    ],
+)
+def test_a_knob_of_the_wrong_kind_is_a_sentence(knobs, sentence):
+    """From YAML, from --model_args, from --set."""
+    with pytest.raises(ValueError, match=sentence):
+        lean_settings({"config": {"block_length": 32}}, knobs)
+
 
 def test_decoding_a_batch_counts_what_each_trace_counts(engine):
     items = [item for domain in ("word", "story") for item in read_items(TASKS, domain, 2)]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
 import lzma
+import sys
+from types import SimpleNamespace
 
 import pytest
 
+from flash_dllm import evaluate
 from flash_dllm.evaluation.public_sets import read_public_set
 from flash_dllm.evaluation.scoring import are_correct
 
@@ -34,3 +38,21 @@ def test_gsm8k_and_svamp_are_read_from_a_folder_and_scored_as_numbers(tmp_path):
 def test_an_unknown_set_is_named():
     with pytest.raises(ValueError, match="got 'poems'"):
         read_public_set("poems")
+
+
+def test_without_a_network_only_the_sentence_is_read(tmp_path, monkeypatch, capfd):
+    def load_dataset(repository, configuration, split):
+        for name in ("huggingface_hub.utils._http", "datasets.load"):
+            logging.getLogger(name).warning("Retrying in 1s [Retry 1/5].")
+        raise ConnectionError(f"Couldn't reach '{repository}'\n on the Hub")
+
+    monkeypatch.setitem(sys.modules, "datasets", SimpleNamespace(load_dataset=load_dataset))
+    logging.getLogger("datasets.load").setLevel(logging.NOTSET)
+    assert evaluate.main(["--task", "svamp", "--output", str(tmp_path / "o")]) == 2
+    printed = capfd.readouterr()
+    assert printed.out == "" and printed.err == (
+        "Svamp could not be downloaded (Couldn't reach 'ChilleD/SVAMP' on the Hub); give the file "
+        "of svamp, or its folder, with --data PATH (in a sweep, data: PATH).\n"
+    )
+    # and what they have to say later is heard
+    assert logging.getLogger("datasets").getEffectiveLevel() < logging.CRITICAL

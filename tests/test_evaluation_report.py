@@ -67,6 +67,22 @@ def test_table_1_has_the_papers_rows_and_columns_and_judges_its_claims():
     assert any("GSM8K 512: 83.02 %, 210.6 tokens/s" in text for text in made.paper)
 
 
+def test_table_1_corrects_for_its_rows():
+    def rule(lost):
+        def measure(cell):
+            is_ours = (cell.knob("strategy"), cell.knob("cache")) == ("flash_verify", "flash")
+            less = lost if is_ours and cell.knob("gen_length") == 64 else 0.0
+            return run_of(0.8 - less, 10.0)
+
+        return Lab(measure)
+
+    # items that only the best column got: 6, p = 2 / 2⁶, and 7, p = 2 / 2⁷; two rows
+    chance, sure = (table_1(rule(lost), Scope(["word"])).claims[1] for lost in (0.06, 0.07))
+    assert "for the 2 rows" in chance.text
+    assert chance.holds and "p 0.031, corrected p 0.062; word 128" in chance.because
+    assert not sure.holds and "p 0.016, corrected p 0.031; word 128" in sure.because
+
+
 def test_no_ratio_is_made_across_batch_sizes():
     with pytest.raises(AssertionError, match="across batch sizes"):
         speed_cell(run_of(0.8, 2.0, batch=32), run_of(0.8, 1.0, batch=1))
@@ -143,13 +159,15 @@ def test_the_other_tables_and_figures_follow_their_runs():
     lab = Lab(by_strategy)
     fifth = table_5(lab, WORD)
     # the lead is 1.5 with and without examples: it does not shrink
-    assert {row[-1] for row in fifth.rows} == {"1.50"} and not fifth.claims[0].holds
+    assert {row[-1] for row in fifth.rows} == {"1.50 (1.50–1.50)"} and not fifth.claims[0].holds
+    assert fifth.claims[0].because.endswith("the former by the latter: 1.00 (1.00–1.00)")
     sixth = table_6(lab, WORD)
     assert [row[0] for row in sixth.rows] == ["1", "4"] and sixth.claims[0].holds
     trade = figures_5_and_6(lab, WORD)
     assert len(trade.rows) == 5 * 3 + 6 and len(trade.pictures) == 3 and trade.claims[0].holds
     seventh = figure_7(lab, WORD)
-    assert [row[-1] for row in seventh.rows] == ["1.50"] * 4 and seventh.claims[0].holds
+    assert [row[-1] for row in seventh.rows] == ["1.50 (1.50–1.50)"] * 4
+    assert seventh.claims[0].holds
     first = figure_1(lab, WORD)
     assert [claim.holds for claim in first.claims] == [True, True]
     # by hand: deviations (-0.3, -0.1, 0.4) and (-3, -1, 4), r = 2.6 / sqrt(0.26 · 26) = 1
@@ -206,7 +224,7 @@ def test_table_5_without_its_examples_shows_the_lengths():
         return by_strategy(cell)
 
     made = table_5(Lab(rule), WORD)
-    assert [row[-1] for row in made.rows] == ["1.50", "1.50", "1.50", "–", "–"]
+    assert [row[-1] for row in made.rows] == ["1.50 (1.50–1.50)"] * 3 + ["–"] * 2
     assert made.claims[0].holds is Open.MISSING and "with 2: –" in made.claims[0].because
     assert "(the set is too small)" in made.text and made.note == ""
 
@@ -231,6 +249,24 @@ def test_speeds_that_are_too_alike_decide_nothing():
     made = table_6(Lab(uneven), WORD)
     assert made.rows[0][2] == "80.0 (80–80) %, 20.0 (20–32) tokens/s, 2.00 ×"
     assert made.claims[0].holds is Open.NOISY
+
+
+def test_a_lead_is_shown_as_it_is_judged_round_by_round():
+    def rule(cell):
+        speeds = (10, 10, 10, 20, 20, 30, 40)
+        if cell.knob("strategy") == "flash_verify":
+            speeds = (15, 15, 15, 24, 16, 33, 44)
+        seconds = tuple(1000 / speed for speed in speeds)
+        return replace(run_of(0.8, None, cell.batch), timing=Timing(8, 1000, seconds))
+
+    # medians are 16 and 20, yet by round it is ahead: 1.5 1.5 1.5 1.2 0.8 1.1 1.1, sorted
+    # 0.8 1.1 1.1 1.2 1.5 1.5 1.5; a fifth of six steps is 1.2 steps in
+    made = figure_7(Lab(rule), WORD)
+    assert made.rows[0][-1] == "1.20 (1.10–1.50)" and made.claims[0].holds is True
+    assert "8: 1.20 (1.10–1.50), 16: " in made.claims[0].because
+    cell = Cell.of("word", strategy="flash_verify")
+    plain = rule(Cell.of("word", strategy="confidence"))
+    assert speed_cell(rule(cell), plain).endswith("16.0 (15–31) tokens/s, 1.20 ×")
 
 
 def test_drift_that_hits_all_alike_leaves_a_lead_in_rounds():

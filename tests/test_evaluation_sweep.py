@@ -10,9 +10,10 @@ import time
 import pytest
 
 from flash_dllm import sweep as command
+from flash_dllm.evaluation.coordinator import started
 from flash_dllm.evaluation.sweep_file import read_sweep
 from flash_dllm.evaluation.trial import Impossible, run_trial
-from flash_dllm.evaluation.workers import Processes
+from flash_dllm.evaluation.workers import Here, Processes, check_first
 from tests.random_model import ROOT
 from tests.sweep_studies import (
     FILE,
@@ -67,7 +68,8 @@ def test_trials_of_a_killed_coordinator_are_sent_out_again(tmp_path):
     sweep = read_sweep(write(tmp_path, GRID + f"data: {tmp_path / 'calls'}\n"))
     study = module.open_study(sweep)
     # what a process leaves behind that dies while a trial runs
-    module._plan(sweep, study)
+    for knobs in module._unplanned(sweep, study):
+        module._enqueue(study, knobs, module._point(knobs))
     module._suggest(sweep, study.ask())
     study.set_user_attr("coordinator", {"host": os.uname().nodename, "pid": 2**22, "time": 0.0})
     again = studied(tmp_path)
@@ -84,17 +86,33 @@ def test_a_study_that_is_being_run_is_refused(tmp_path):
         studied(tmp_path)
 
 
+def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(tmp_path, monkeypatch):
+    from sqlalchemy.exc import OperationalError
+
+    from flash_dllm.evaluation import study as module
+
+    create, failures = optuna.create_study, [OperationalError("", {}, Exception("already exists"))]
+
+    def raced(**how):
+        if failures:
+            raise failures.pop()
+        return create(**how)
+
+    monkeypatch.setattr(optuna, "create_study", raced)
+    assert module.open_study(read_sweep(write(tmp_path, GRID))).trials == []
+
+
 def test_another_process_with_a_dead_coordinators_number_is_not_taken_for_it(tmp_path):
     from flash_dllm.evaluation import study as module
 
     study = module.open_study(read_sweep(write(tmp_path, GRID + f"data: {tmp_path / 'calls'}\n")))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         me = {"host": os.uname().nodename, "pid": other.pid, "time": time.time()}
-        started = module._started(other.pid)
-        study.set_user_attr("coordinator", {**me, "started": started})
+        begun = started(other.pid)
+        study.set_user_attr("coordinator", {**me, "started": begun})
         with pytest.raises(ValueError, match=f"being run by process {other.pid} on"):
             studied(tmp_path)
-        study.set_user_attr("coordinator", {**me, "started": started - 1})
+        study.set_user_attr("coordinator", {**me, "started": begun - 1})
         assert states(studied(tmp_path)) == {"COMPLETE": 4, "PRUNED": 2}
         other.communicate(b"\n")
 
@@ -158,6 +176,91 @@ def test_the_command_runs_exports_and_says_what_is_best(small_folder, tmp_path, 
     assert len(pandas.read_parquet(table)) == 6
 
 
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("device: cuda", "Device='cuda' needs a CUDA GPU"),
+        ("model: /nowhere", "The path /nowhere is not a folder"),
+        ("tasks: [gsm8k]\ndata: /nowhere", "give the file of gsm8k"),
+        ("tasks: [code]", "--allow-unsandboxed"),
+    ],
+)
+def test_what_the_workers_lack_is_one_sentence_before_the_first_trial(
+    change, sentence, small_folder, tmp_path, capsys, monkeypatch
+):
+    from flash_dllm.evaluation import sandbox
+
+    monkeypatch.setattr(sandbox, "fence_problem", lambda: "bubblewrap is missing")
+    keys = {line.split(":")[0] for line in change.splitlines()}
+    base = [*GRID.splitlines(), f"model: {small_folder}"]
+    kept = [line for line in base if line.split(":")[0] not in keys]
+    path = write(tmp_path, "\n".join([*kept, change]))
+    assert command.main([str(path)]) == 2
+    error = capsys.readouterr().err.splitlines()
+    assert sentence in error[-1] and "trials failed" not in error[-1]
+    study = optuna.load_study(study_name="s", storage=f"sqlite:///{tmp_path / 's.db'}")
+    assert study.trials == [] and study.user_attrs["coordinator"] is None
+
+
+def test_a_sweep_that_was_corrected_before_its_first_trial_runs_under_its_name(tmp_path):
+    asked = []
+
+    def work(sweep, knobs):
+        asked.append(knobs)
+        if sweep.dtype == "float16":
+            raise RuntimeError("no half floats here")
+        return {} if knobs is None else fake(sweep, knobs)
+
+    def ask(text):
+        workers = Here(work)
+        return studied(tmp_path, workers=workers, text=text,
+                       check=lambda sweep: check_first(workers, sweep, None))  # fmt: skip
+
+    wrong = GRID.replace("float32", "float16").replace("accuracy: maximize, ", "")
+    with pytest.raises(RuntimeError, match="no half floats here"):
+        ask(wrong)
+    assert asked == [None]
+    # what a begun study may not change, and one objective more
+    assert states(ask(GRID)) == {"COMPLETE": 4, "PRUNED": 2}
+    # the workers are asked once, and not at all where no trial is missing
+    assert len(ask(GRID).trials) == 6 and asked.count(None) == 2 and len(asked) == 8
+    with pytest.raises(ValueError, match="started with another"):
+        ask(wrong)
+
+
+def test_a_sweep_that_another_process_took_over_stops_and_leaves_it_its_trials(tmp_path):
+    other = {"host": "elsewhere", "pid": 1, "time": time.time()}
+
+    def taken(sweep, knobs):
+        optuna.load_study(study_name="s", storage=sweep.storage).set_user_attr("coordinator", other)
+        return fake(sweep, knobs)
+
+    with pytest.raises(ValueError, match="is being run by process 1 on elsewhere"):
+        studied(tmp_path, taken)
+    study = optuna.load_study(study_name="s", storage=f"sqlite:///{tmp_path / 's.db'}")
+    assert study.user_attrs["coordinator"] == other
+    assert states(study) == {"RUNNING": 2, "WAITING": 4}
+
+
+def test_a_long_trial_in_the_coordinators_own_process_leaves_a_sign_of_life(tmp_path, monkeypatch):
+    from flash_dllm.evaluation import coordinator
+
+    monkeypatch.setattr(coordinator, "BEAT_SECONDS", 0.05)
+    seen = []
+
+    def long(sweep, knobs):
+        study = optuna.load_study(study_name="s", storage=sweep.storage)
+        begun = study.user_attrs["coordinator"]["time"]
+        # the study's own process is at work in here
+        while study.user_attrs["coordinator"]["time"] == begun:
+            time.sleep(0.02)
+        seen.append(begun)
+        return fake(sweep, knobs)
+
+    studied(tmp_path, long, text=GRID.replace("[0.1, 0.9, 0.95]", "[0.1]"))
+    assert len(seen) == 2
+
+
 def test_a_storage_that_takes_no_more_is_one_sentence_and_the_sweep_goes_on(tmp_path):
     path = write(tmp_path, GRID + f"data: {tmp_path / 'calls'}\n")
     run = subprocess.run(
@@ -184,6 +287,8 @@ from flash_dllm.evaluation import trial
 from tests.sweep_studies import fake
 
 def measured(file, knobs):
+    if knobs is None:
+        return {}
     # as on a full disk: after the second trial the storage may not grow
     found = fake(file, knobs)
     if len(Path(file.data).read_text().splitlines()) == 2:
@@ -217,6 +322,10 @@ sys.exit(sweep.main([sys.argv[1]]))
         ("objectives: {accuracy: [up]}", "maximize or minimize"),
         ("tasks: [[word]]", "tasks must be a list among word"),
         ("batch: 0", "batch must be"),
+        ("device: gpu", "device must be auto, cpu, cuda or mps, got 'gpu'"),
+        ("dtype: float8", "dtype must be one of auto, float32"),
+        ("impl: cuda", "impl must be one of auto, torch, triton, got 'cuda'"),
+        ("quantize: int4", "quantize must be one of none, int8"),
         ("colour: red", "unknown key colour"),
         ("]", "not valid YAML"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from flash_dllm.evaluation.workers import Processes
+from flash_dllm.evaluation.workers import Processes, Ray
 from tests.processes import is_there, say_and_wait, waited_for
 from tests.random_model import ROOT
 
@@ -118,3 +119,14 @@ def test_a_call_that_is_sent_after_a_worker_died_is_run_like_those_that_it_took_
         assert all(isinstance(pid, int) and pid != killed for pid in found.values())
     finally:
         pool.close()
+
+
+@pytest.mark.parametrize("address", ["{}", "ray://{}", "nowhere", "127.0.0.1:99999999", ":", "ray"])
+def test_a_ray_cluster_that_is_not_there_is_one_sentence_and_no_endless_wait(address):
+    pytest.importorskip("ray", reason="pip install -r requirements-ray.txt")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        # bound, and nobody listens
+        given = address.format(f"127.0.0.1:{free.getsockname()[1]}")
+        with pytest.raises(ConnectionError, match=f"no Ray cluster at {given} "):
+            Ray(say_and_wait, given)

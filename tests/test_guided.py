@@ -16,10 +16,14 @@ from flash_dllm.caches import FreeCache, NoCache
 from flash_dllm.config import DecodeConfig
 from flash_dllm.decoder import decode, decode_batch
 from flash_dllm.engine_protocol import SessionRequest
+from flash_dllm.evaluate import line_of
+from flash_dllm.evaluation.run import Plan, measure
+from flash_dllm.evaluation.tasks import load_task
 from flash_dllm.guidance import Hearing, agreeing
 from flash_dllm.guide import ModelGuideSession, score
 from flash_dllm.models import load_guide, load_model
 from flash_dllm.query import GuideAsk, Prediction, visible_slots
+from flash_dllm.settings import Settings
 from flash_dllm.strategies import Confidence, Greedy, Guided
 from flash_dllm.strategies.guided import RULES
 from flash_dllm.trace import GuideScore, StopReason, TraceError, Verdict
@@ -224,6 +228,23 @@ def test_a_guide_that_always_agrees_takes_one_pass_of_the_model(guided_engine):
     # fifth draft, which the last pass did not need, and 4 more; the last chunk has 4 drafts
     assert [p.rows for p in trace.steps[0].guide_passes] == [START + 4, 5, 5, 5, 4]
     assert (trace.guide_passes, trace.guide_rows) == (5, START + LENGTH - 1)
+
+
+def test_an_evaluation_says_the_guides_passes_by_item_and_in_all(guided_engine, tmp_path):
+    settings = Settings(
+        Guided("dynamic_threshold", 5, guide_threshold=0.0), NoCache(),
+        replace(WHOLE, alternatives=0),
+    )  # fmt: skip
+    items = load_task("word", 2)
+    summary = measure(guided_engine, Plan("word", items, settings, 2), tmp_path)
+    # as above: one pass of the model and five of the guide each, which reads all but the last draft
+    for item, line in zip(items, (tmp_path / "items.jsonl").read_text().splitlines(), strict=True):
+        record = json.loads(line)
+        rows = len(guided_engine.encode(item.prompt)) + LENGTH - 1
+        assert (record["passes"], record["guide_passes"], record["guide_rows"]) == (1, 5, rows)
+    details = json.loads((tmp_path / "details.json").read_text())
+    assert summary["guide_passes"] == details["guide_passes"] == 10 and details["passes"] == 2
+    assert "tokens/pass (without its guide's 10 passes)," in line_of(summary)
 
 
 def test_a_guide_that_never_agrees_leaves_the_greedy_left_to_right_loop(guided_engine, folders):

@@ -7,7 +7,10 @@ import csv
 import pytest
 
 from benchmarks import peers_table, report_documents
+from flash_dllm import report
 from flash_dllm.evaluation.report.decoders import decoders
+from flash_dllm.evaluation.report.page import markdown
+from flash_dllm.evaluation.report.parts import sections
 from flash_dllm.evaluation.report.plan import wanted
 from flash_dllm.evaluation.report.records import Records, load_records
 from flash_dllm.evaluation.report.section import Scope
@@ -165,6 +168,15 @@ def test_what_stands_in_the_repository_is_what_is_read_and_shown():
     )
     text = report_documents.DECODERS.read_text("utf-8")
     assert report_documents.between_marks(text, shown) == text
+
+
+def test_the_report_in_the_repository_is_what_its_records_give():
+    folder = report_documents.CSV.parent / "report"
+    found = load_records(folder / "measured.json")
+    shown = markdown(
+        report.TITLE, report.facts_in_words(found), sections(found, found.scope, found.parts)
+    )
+    assert (folder / "report.md").read_text("utf-8") == shown
 
 
 def test_a_figure_that_is_rounded_twice_is_shown_as_the_file_has_it(places):

@@ -35,7 +35,8 @@ class FlashDLLM(LM):
 
     pretrained     checkpoint folder or hub name; None: the embedded model
     batch_size     sequences at a time
-    impl, dtype, graphs, device   as in `load_model`
+    impl, dtype, graphs, device   as in `load_model`; with impl "auto" torch computes caches that
+                   choose their rows layer by layer
     mc_draws       masks per log-likelihood (LLaDA: 128); mc_batch  masks a pass
     check_greedy   whether a log-likelihood also says if greedy decoding gives the continuation
     Every other argument is a knob of the decoder, or `preset`, the name of a peer. A task's
@@ -68,8 +69,15 @@ class FlashDLLM(LM):
         # wrong settings are refused before the model is loaded
         self._knobs = knobs
         self._preset = preset
-        lean_settings(preset, knobs)
-        self._engine = load_model(pretrained, impl, device or "auto", dtype, graphs)
+        settings = lean_settings(preset, knobs)
+        engine = load_model(pretrained, impl, device or "auto", dtype, graphs)
+        # knobs of a request change lengths and temperature, never the cache
+        self._engine = engine.suited(settings.cache) if impl == "auto" else engine
+        if self._engine is not engine:
+            log.warning(
+                "cache %s chooses its rows layer by layer: %s is computed by torch, since the "
+                "kernels can't follow", settings.cache.name, engine.info.name,
+            )  # fmt: skip
         self._draws, self._draw_batch = mc_draws, mc_batch
         self._check_greedy = check_greedy
 
@@ -89,9 +97,14 @@ class FlashDLLM(LM):
         return self._codec.render(chat_history, add_generation_prompt)
 
     def get_model_info(self) -> dict[str, Any]:
-        """The settings, for the harness's result file."""
-        settings = lean_settings(self._preset, self._knobs)
-        return {"flash_dllm": {**settings.described(), "batch_size": self.batch_size}}
+        """Settings and what computes the model, for the harness's result file."""
+        settings, info = lean_settings(self._preset, self._knobs), self._engine.info
+        return {
+            "flash_dllm": {
+                **settings.described(), "batch_size": self.batch_size, "impl": info.impl,
+                "device": info.device, "dtype": info.dtype,
+            }
+        }  # fmt: skip
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
         """Answers cut at the first stop string; requests of equal length are decoded together."""

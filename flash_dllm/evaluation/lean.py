@@ -17,7 +17,7 @@ def lean_settings(preset: dict[str, Any], given: dict[str, Any]) -> Settings:
     given = dict(given)
     name = given.pop("preset", None)
     if name is not None:
-        if name not in PEERS:
+        if not isinstance(name, str) or name not in PEERS:
             raise ValueError(f"preset must be one of {', '.join(PEERS)}, got {name!r}")
         preset = PEERS[name].settings
     try:

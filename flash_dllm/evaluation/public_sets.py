@@ -8,8 +8,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import logging
 import lzma
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ _OPENERS: dict[str, Callable[..., Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
 }
+_GIVE = "give the file of {}, or its folder, with --data PATH (in a sweep, data: PATH)"
+# who say of every attempt without a network that it failed
+_TALKATIVE = ("huggingface_hub", "datasets")
 # MBPP's own split of its 974 tasks: these ids are the test set
 _MBPP_TEST = range(11, 511)
 
@@ -71,8 +76,8 @@ def _find(described: PublicSet, name: str, data: Path) -> Path:
                 if (path := folder / f"{file}{ending}").is_file():
                     return path
     raise FileNotFoundError(
-        f"no {' or '.join(described.files)} (also .xz, .gz) in {data / name} or {data}; give the "
-        f"file of {name} or its folder with --data"
+        f"no {' or '.join(described.files)} (also .xz, .gz) in {data / name} or {data}; "
+        f"{_GIVE.format(name)}"
     )
 
 
@@ -97,20 +102,34 @@ def _from_hub(name: str, described: PublicSet) -> Iterable[Row]:
         from datasets import load_dataset
     except ImportError:
         raise ImportError(
-            f"{name} needs --data, its file or folder, or the package that downloads it: "
-            "pip install datasets"
+            f"{name} needs its file, or the package that downloads it (pip install datasets); "
+            f"{_GIVE.format(name)}"
         ) from None
     repository, configuration, splits = described.hub
     try:
-        return [
-            row
-            for split in splits
-            for row in load_dataset(repository, configuration, split=split)
-        ]
+        with _silent(*_TALKATIVE):
+            return [
+                row
+                for split in splits
+                for row in load_dataset(repository, configuration, split=split)
+            ]
     except Exception as error:
         # whatever the network and the hub's client raise: the reader needs one sentence
         reason = " ".join(str(error).split())[:200]
-        raise OSError(f"{name} could not be downloaded ({reason}); give --data") from error
+        raise OSError(f"{name} could not be downloaded ({reason}); {_GIVE.format(name)}") from error
+
+
+@contextmanager
+def _silent(*loggers: str) -> Iterator[None]:
+    """Without the warnings of these packages; what goes wrong comes as an error in any case."""
+    before = {name: logging.getLogger(name).level for name in loggers}
+    for name in loggers:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def _gsm8k(number: int, row: Row) -> Item:

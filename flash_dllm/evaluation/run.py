@@ -53,6 +53,8 @@ from flash_dllm.trace_json import save
 log = logging.getLogger(__name__)
 
 SUMS = ("tokens", "fast_dllm_tokens", "steps", "passes", "rows", "row_layers", "verified")
+# of another model, so they are added to nothing
+GUIDE_SUMS = ("guide_passes", "guide_rows")
 
 
 @dataclass(frozen=True)
@@ -129,13 +131,16 @@ def measure(
             "gold": item.gold or None,
             "correct": score.is_correct,
             "reason": score.reason,
-            **{key: answer[key] for key in (*SUMS, "seconds")},
+            **{key: answer[key] for key in SUMS},
+            # journals from before guides lack them
+            **{key: answer.get(key, 0) for key in GUIDE_SUMS},
+            "seconds": answer["seconds"],
         }
         for item, answer, score in zip(items, answers, scores, strict=True)
     ]
     write_text(folder / "items.jsonl", "".join(json.dumps(record) + "\n" for record in records))
     details = _details(records, journal.records, plan.batch_size)
-    summary = {
+    summary: dict[str, Any] = {
         "task": plan.task,
         "items": len(items),
         "accuracy": details["accuracy"],
@@ -146,6 +151,9 @@ def measure(
         "settings": described,
         "versions": versions(),
     }
+    if plan.settings.strategy.needs_guide:
+        # tokens a pass leave them out
+        summary["guide_passes"] = details["guide_passes"]
     write_text(folder / "details.json", json.dumps(details, indent=2) + "\n")
     write_text(folder / "summary.json", json.dumps(summary, indent=2) + "\n")
     return summary
@@ -270,7 +278,7 @@ def _details(
     records: Sequence[dict[str, Any]], journal: Sequence[dict[str, Any]], batch_size: int
 ) -> dict[str, Any]:
     """Sums over items, ratios of sums, times of all parts."""
-    sums = {key: sum(record[key] for record in records) for key in SUMS}
+    sums = {key: sum(record[key] for record in records) for key in (*SUMS, *GUIDE_SUMS)}
     correct = sum(record["correct"] for record in records)
     last: dict[int, dict[str, Any]] = {}
     for record in journal:
@@ -285,11 +293,6 @@ def _details(
         "correct": correct,
         "accuracy": ratio(correct, len(records)),
         **sums,
-        # of another model, so they are added to nothing; journals from before guides lack them
-        **{
-            key: sum(record.get(key, 0) for record in records)
-            for key in ("guide_passes", "guide_rows")
-        },
         "tokens_per_step": ratio(sums["tokens"], sums["steps"]),
         "tokens_per_pass": ratio(sums["tokens"], sums["passes"]),
         "rows_per_token": ratio(sums["rows"], sums["tokens"]),

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flash_dllm.evaluation.coordinator import (
+    COORDINATOR,
+    check_mine,
+    coordinating,
+    is_alive,
+    is_mine,
+)
 from flash_dllm.evaluation.sweep_file import SweepFile
 from flash_dllm.evaluation.trial import Impossible
 from flash_dllm.evaluation.workers import Workers
@@ -28,14 +32,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-COORDINATOR, DESCRIPTION = "coordinator", "sweep"
+DESCRIPTION = "sweep"
 # what may differ when a sweep is gone on with: how far it goes, how it draws, where files are
 MAY_CHANGE = ("sampler", "trials", "seed", "data", "device", "allow_unsandboxed")
 # keys that older studies do not have, and what they meant then
 LATER_KEYS: dict[str, Any] = {"prompts": [], "quantize": "none"}
-# another coordinator that was seen within so many seconds is taken for alive
-FRESH_SECONDS = 60.0
-BEAT_SECONDS = 10.0
+# a look at the workers takes so long at most
+WAIT_SECONDS = 10.0
 
 
 def open_study(sweep: SweepFile) -> Study:
@@ -49,19 +52,34 @@ def open_study(sweep: SweepFile) -> Study:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     kinds = optuna.study.StudyDirection
     directions = [kinds[direction.upper()] for direction in sweep.objectives.values()]
-    try:
-        study = optuna.create_study(
+    described = json.loads(json.dumps(asdict(sweep)))
+    # whoever reads the study has the address already, and it may hold a password
+    del described["storage"]
+
+    def opened() -> Study:
+        return optuna.create_study(
             storage=_storage(sweep.storage),
             study_name=sweep.study,
             directions=directions,
             load_if_exists=True,
         )
+
+    try:
+        try:
+            study = opened()
+        except SQLAlchemyError as error:
+            # two processes make the tables of a new storage at the same moment
+            if "already exists" not in str(error):
+                raise
+            time.sleep(0.5)
+            study = opened()
+        if study.user_attrs.get(DESCRIPTION, described) != described and _is_untouched(study):
+            # a sweep that was corrected before its first trial
+            optuna.delete_study(study_name=sweep.study, storage=_storage(sweep.storage))
+            study = opened()
     except (SQLAlchemyError, ImportError, optuna.exceptions.StorageInternalError) as error:
         reason = " ".join(str(error).split())[:200]
         raise ValueError(f"the storage {sweep.address} can't be opened ({reason})") from None
-    described = json.loads(json.dumps(asdict(sweep)))
-    # whoever reads the study has the address already, and it may hold a password
-    del described["storage"]
     known = study.user_attrs.get(DESCRIPTION)
     if known is None:
         study.set_user_attr(DESCRIPTION, described)
@@ -80,6 +98,12 @@ def open_study(sweep: SweepFile) -> Study:
         )
     study.sampler = _sampler(sweep, len(study.trials))
     return study
+
+
+def _is_untouched(study: Study) -> bool:
+    """Whether it holds nothing, and nobody is about to change that."""
+    other = study.user_attrs.get(COORDINATOR)
+    return not study.get_trials(deepcopy=False) and not (other and is_alive(other))
 
 
 @contextmanager
@@ -116,44 +140,50 @@ def run_study(
     workers: Workers,
     on_start: Callable[[int, int], object] = lambda done, total: None,
     on_trial: Callable[[], object] = lambda: None,
+    check: Callable[[], object] = lambda: None,
 ) -> None:
     """Run what is missing of a sweep.
 
     on_start  called with (trials there, trials in all)
     on_trial  called after each trial; what it raises ends the sweep
+    check     called before the first trial, if any is missing; what it raises ends the sweep, and
+              the study stays as it was
 
     Interrupted, it gives running trials back to the study as waiting ones.
     Raises ValueError if another process runs the same study, RuntimeError if trials failed.
     """
-    _become_coordinator(study)
-    _plan(sweep, study)
-    missing = _missing(sweep, study)
-    on_start(sweep.total - missing, sweep.total)
     running: dict[int, Trial] = {}
     problems: list[str] = []
-    beat = time.monotonic()
-    try:
-        while missing or running:
-            # one more than there are workers, so that none waits for the storage
-            while missing and len(running) <= workers.size:
-                trial = study.ask()
-                knobs = _suggest(sweep, trial)
-                running[trial.number] = trial
-                missing -= 1
-                workers.submit(trial.number, sweep, knobs)
-            for number, outcome in workers.finished(BEAT_SECONDS):
-                problem = _tell(sweep, study, running.pop(number), outcome)
-                if problem is not None:
-                    problems.append(problem)
-                on_trial()
-            if time.monotonic() - beat > BEAT_SECONDS:
-                _beat(study)
-                beat = time.monotonic()
-    finally:
-        workers.close()
-        for trial in running.values():
-            _give_back(study, trial)
-        study.set_user_attr(COORDINATOR, None)
+    with coordinating(study):
+        try:
+            _send_out_again(study)
+            points = _unplanned(sweep, study)
+            missing = _missing(sweep, study) + len(points)
+            if missing:
+                check()
+            check_mine(study)
+            for knobs in points:
+                _enqueue(study, knobs, _point(knobs))
+            on_start(sweep.total - missing, sweep.total)
+            while missing or running:
+                # one more than there are workers, so that none waits for the storage
+                while missing and len(running) <= workers.size:
+                    trial = study.ask()
+                    knobs = _suggest(sweep, trial)
+                    running[trial.number] = trial
+                    missing -= 1
+                    workers.submit(trial.number, sweep, knobs)
+                for number, outcome in workers.finished(WAIT_SECONDS):
+                    check_mine(study)
+                    problem = _tell(sweep, study, running.pop(number), outcome)
+                    if problem is not None:
+                        problems.append(problem)
+                    on_trial()
+        finally:
+            workers.close()
+            # who takes a study over sends them out again
+            for trial in running.values() if is_mine(study) else ():
+                _give_back(study, trial)
     if problems:
         raise RuntimeError(f"{len(problems)} trials failed, the first with: {problems[0]}")
 
@@ -171,52 +201,20 @@ def _sampler(sweep: SweepFile, asked: int) -> Any:
     return samplers.RandomSampler(seed=seed)
 
 
-def _become_coordinator(study: Study) -> None:
-    """Take the study over from nobody, or from a process that is gone."""
+def _send_out_again(study: Study) -> None:
+    """Trials that a process left running when it was killed."""
     from optuna.trial import TrialState
 
-    other = study.user_attrs.get(COORDINATOR)
-    if other is not None and _is_alive(other):
-        raise ValueError(
-            f"study {study.study_name} is being run by process {other['pid']} on {other['host']}; "
-            "wait for it, or stop it"
-        )
-    _beat(study)
     for trial in study.get_trials(states=(TrialState.RUNNING,)):
         log.warning("trial %d was lost with its process and is sent out again", trial.number)
         study.tell(trial.number, state=TrialState.FAIL)
         _enqueue(study, trial.params, trial.user_attrs.get("point"))
 
 
-def _is_alive(other: dict[str, Any]) -> bool:
-    if other["host"] == socket.gethostname():
-        pid = other["pid"]
-        # numbers are given out again, in a container from 1 on
-        is_same = other.get("started") in (None, _started(pid))
-        return pid != os.getpid() and os.path.exists(f"/proc/{pid}") and is_same
-    return time.time() - other["time"] < FRESH_SECONDS
-
-
-def _started(pid: int) -> int | None:
-    """When a process began, in the system's ticks since it was started; None where nobody says."""
-    try:
-        line = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    # the program's name in brackets may hold anything; 20 fields follow
-    return int(line.rpartition(")")[2].split()[19])
-
-
-def _beat(study: Study) -> None:
-    pid = os.getpid()
-    me = {"host": socket.gethostname(), "pid": pid, "started": _started(pid), "time": time.time()}
-    study.set_user_attr(COORDINATOR, me)
-
-
-def _plan(sweep: SweepFile, study: Study) -> None:
-    """Put the points of a grid into the study, those that are not there yet."""
+def _unplanned(sweep: SweepFile, study: Study) -> list[dict[str, Any]]:
+    """The points of a grid that the study lacks."""
     if sweep.sampler != "grid":
-        return
+        return []
     from optuna.trial import TrialState
 
     planned = {
@@ -224,10 +222,7 @@ def _plan(sweep: SweepFile, study: Study) -> None:
         for trial in study.get_trials(deepcopy=False)
         if trial.state != TrialState.FAIL
     }
-    for knobs in sweep.combinations():
-        point = _point(knobs)
-        if point not in planned:
-            _enqueue(study, knobs, point)
+    return [knobs for knobs in sweep.combinations() if _point(knobs) not in planned]
 
 
 def _point(knobs: dict[str, Any]) -> str:

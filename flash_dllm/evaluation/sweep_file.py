@@ -30,6 +30,7 @@ from typing import Any
 from flash_dllm.caches import CACHES
 from flash_dllm.config import DecodeConfig
 from flash_dllm.evaluation.tasks import TASKS
+from flash_dllm.models import DTYPES, QUANTIZATIONS
 from flash_dllm.settings import knobs_of
 from flash_dllm.strategies import STRATEGIES
 
@@ -43,6 +44,8 @@ METRICS = (
 DIRECTIONS = ("maximize", "minimize")
 TEXTS = ("study", "storage", "model", "device", "dtype", "impl", "quantize", "data")
 MAY_BE_NONE = ("model", "data")
+# what a machine computes with; whether the workers' machine can is theirs to say
+CHOICES = {"dtype": DTYPES, "impl": ("auto", "torch", "triton"), "quantize": QUANTIZATIONS}
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,11 @@ def _kind_problem(content: dict[str, Any]) -> str | None:
         value = content.get(name, "")
         if not isinstance(value, str) and not (value is None and name in MAY_BE_NONE):
             return f"{name} must be a text, got {value!r} (quotes make one)"
+    for name, choices in CHOICES.items():
+        if content.get(name, choices[0]) not in choices:
+            return f"{name} must be one of {', '.join(choices)}, got {content[name]!r}"
+    if not re.fullmatch(r"auto|cpu|(cuda|mps)(:\d+)?", device := content.get("device", "auto")):
+        return f"device must be auto, cpu, cuda or mps, got {device!r}"
     seed = content.get("seed", 0)
     if seed != 0 and not _is_count(seed):
         return f"seed must be a whole number from 0 on, got {seed!r}"

@@ -20,7 +20,8 @@ from flash_dllm.evaluation.measurement import (
     versions,
 )
 from flash_dllm.evaluation.public_sets import PUBLIC_SETS
-from flash_dllm.evaluation.scoring import score_answers
+from flash_dllm.evaluation.sandbox import Sandbox
+from flash_dllm.evaluation.scoring import CODE_DOMAINS, score_answers
 from flash_dllm.evaluation.statistics import wilson_interval
 from flash_dllm.evaluation.sweep_file import SweepFile
 from flash_dllm.evaluation.tasks import ASSETS, load_task
@@ -103,6 +104,8 @@ class Bench:
             "steps": total.steps,
             "passes": total.passes,
             "rows": total.rows,
+            "guide_passes": total.guide_passes,
+            "guide_rows": total.guide_rows,
             "correct": "".join("01"[correct[n]] if n in correct else "-" for n in range(len(fit))),
             "tokens_by_item": [decoded.tokens for decoded in run.decoded],
             "passes_by_item": [decoded.passes for decoded in run.decoded],
@@ -147,11 +150,19 @@ def sweep_items(
     return items + own
 
 
-def run_trial(sweep: SweepFile, knobs: dict[str, Any]) -> Measured:
-    """`Bench.measure` with the sweep's model, loaded once a process."""
+def run_trial(sweep: SweepFile, knobs: dict[str, Any] | None) -> Measured:
+    """`Bench.measure` with the sweep's model, loaded once a process.
+
+    knobs   None: nothing is measured; what every trial needs is there, or is said to be missing
+    Raises  as `load_model`, `load_task` and `Sandbox.find`, else as `Bench.measure`
+    """
     bench = _loaded(sweep.model, sweep.tasks, sweep.prompts, sweep.limit, sweep.data,
                     sweep.device, sweep.dtype, sweep.impl, sweep.quantize)  # fmt: skip
-    return bench.measure(sweep, knobs)
+    if knobs is not None:
+        return bench.measure(sweep, knobs)
+    if any(item.domain in CODE_DOMAINS for item in bench.items):
+        Sandbox.find(sweep.allow_unsandboxed)
+    return {}
 
 
 @lru_cache(maxsize=KEPT)

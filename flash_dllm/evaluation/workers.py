@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 ROOT = Path(__file__).resolve().parents[2]
 # a task that kills its worker every time must not do so for ever
 ATTEMPTS = 4
+CONNECT_SECONDS = 10.0
 # what a worker on another machine has no use for
 NOT_CARRIED = [".git", ".venv", "docs/img", "**/__pycache__", "*.db", "training/data"]
 
@@ -118,6 +120,19 @@ class Processes:
             process.terminate()
 
 
+def _check_address(address: str) -> None:
+    """Raise ConnectionError if nobody listens there: Ray itself would wait without end."""
+    if address == "auto":
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, ValueError, OverflowError) as error:
+        raise ConnectionError(
+            f"no Ray cluster at {address} ({error}); give auto, HOST:PORT or ray://HOST:PORT"
+        ) from None
+
+
 class Ray:
     """A Ray cluster; this checkout travels as the working directory.
 
@@ -132,6 +147,7 @@ class Ray:
             raise ImportError(
                 "Ray is not installed; run pip install -r requirements-ray.txt"
             ) from None
+        _check_address(address)
         # its own types overload `remote` by the number of arguments
         self._ray: Any = ray
         self._ray.init(
@@ -169,6 +185,18 @@ class Ray:
             self._ray.cancel(reference, force=True)
         self._running.clear()
         self._ray.shutdown()
+
+
+def check_first(workers: Workers, *arguments: Any) -> None:
+    """One call, alone, where the others will run. Raises what it raises, at least in a sentence."""
+    workers.submit(-1, *arguments)
+    while True:
+        for _, outcome in workers.finished(1.0):
+            if isinstance(outcome, (ValueError, OSError, RuntimeError, ImportError)):
+                raise outcome
+            if isinstance(outcome, Exception):
+                raise RuntimeError(f"{type(outcome).__name__}: {outcome}")
+            return
 
 
 def one_thread() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from flash_dllm.evaluation.report import paper_values as paper
 from flash_dllm.evaluation.report.cell import Cell, Source
-from flash_dllm.evaluation.report.judging import every, is_faster, times
+from flash_dllm.evaluation.report.judging import every, is_faster, leads
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Curve, Picture, Scope, Section
-from flash_dllm.evaluation.report.shown import number, percent, speed, without_speed
+from flash_dllm.evaluation.report.shown import by_round, percent, speed, without_speed
 
 WINDOWS = (8, 16, 32, 64)
 
@@ -16,7 +16,7 @@ WINDOWS = (8, 16, 32, 64)
 def figure_7(lab: Source, scope: Scope) -> Section:
     """One row a window; in one block, so that the window is what limits a step."""
     task, length, batch = scope.tasks[0], LENGTHS[-1], scope.batch
-    rows, leads, wins, runs = [], [], [], []
+    rows, found, wins, runs = [], [], [], []
     curves: dict[str, list[tuple[float, float, str]]] = {"confidence": [], "Flash-Verify": []}
     for window in WINDOWS:
         shared: dict[str, Any] = {
@@ -24,11 +24,11 @@ def figure_7(lab: Source, scope: Scope) -> Section:
         }  # fmt: skip
         plain = lab.measure(Cell.of(task, batch, strategy="confidence", cache="flash", **shared))
         ours = lab.measure(Cell.of(task, batch, strategy="flash_verify", cache="flash", **shared))
-        leads.append(number(times(ours, plain), 2))
+        found.append(by_round(leads(ours, plain)))
         wins.append(is_faster(ours, plain, lab.noise))
         runs += [plain, ours]
         rows.append([str(window), percent(plain), speed(plain), percent(ours), speed(ours),
-                     leads[-1]])  # fmt: skip
+                     found[-1]])  # fmt: skip
         for name, run in (("confidence", plain), ("Flash-Verify", ours)):
             if run.speed is not None:
                 curves[name].append((window, run.speed, percent(run)))
@@ -36,7 +36,7 @@ def figure_7(lab: Source, scope: Scope) -> Section:
         "Flash-Verify stays ahead of confidence decoding at every window size",
         every(wins),
         "times as fast, by window: "
-        + ", ".join(f"{w}: {lead}" for w, lead in zip(WINDOWS, leads, strict=True)),
+        + ", ".join(f"{w}: {lead}" for w, lead in zip(WINDOWS, found, strict=True)),
     )
     picture = Picture("Speed by window size", "window", "tokens/s",
                       [Curve(name, points) for name, points in curves.items()])  # fmt: skip

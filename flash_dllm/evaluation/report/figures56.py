@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from flash_dllm.evaluation.report import paper_values as paper
 from flash_dllm.evaluation.report.cell import Cell, Measured, Source, verify
-from flash_dllm.evaluation.report.judging import Judged, Open, is_faster
+from flash_dllm.evaluation.report.judging import Judged, Open, is_faster, leads
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Curve, Picture, Scope, Section
-from flash_dllm.evaluation.report.shown import number, percent, speed, without_speed
+from flash_dllm.evaluation.report.shown import by_round, number, percent, speed, without_speed
 from flash_dllm.evaluation.report.table4 import GAMMAS, TRACKED
 
 Value = float | None
@@ -86,4 +86,5 @@ def _is_ahead(
     if unknown:
         unmeasured = f"{unknown} of the {len(close + others)} such runs have no speed"
         return Open.MISSING, f"{words}; {unmeasured}"
-    return is_faster(lead, other, noise), words
+    ratio = by_round(leads(lead, other))
+    return is_faster(lead, other, noise), f"{words}, {ratio} times by round"

@@ -38,7 +38,7 @@ def is_above(first: Sequence[float], second: Sequence[float], noise: float) -> J
     """
     if not first or not second:
         return Open.MISSING
-    ratios = [a / b for a, b in zip(first, second, strict=True)]
+    ratios = over(first, second)
     (low, high), middle = fifths(ratios), statistics.median(ratios)
     if low <= 1 <= high or max(middle, 1 / middle) <= noise:
         return Open.NOISY
@@ -60,10 +60,17 @@ def rounds_of(run: Measured) -> list[float]:
 
 
 def leads(run: Measured, other: Measured) -> list[float]:
-    """How many times as fast, by round: both were decoded in each. [] where one is missing."""
+    """How many times as fast, by round: both were decoded in each. [] where one is missing.
+
+    Raises AssertionError for runs of two batch sizes: their ratio would say nothing of a decoder.
+    """
     assert run.batch == other.batch, "no ratio across batch sizes"
-    speeds = rounds_of(run), rounds_of(other)
-    return [a / b for a, b in zip(*speeds, strict=True)] if all(speeds) else []
+    return over(rounds_of(run), rounds_of(other))
+
+
+def over(first: Sequence[float], second: Sequence[float]) -> list[float]:
+    """The ratio in each round; [] where one series is missing."""
+    return [a / b for a, b in zip(first, second, strict=True)] if first and second else []
 
 
 def means(runs: Sequence[Measured]) -> list[float]:
@@ -89,14 +96,10 @@ def every(verdicts: Sequence[Judged]) -> Judged:
 
 
 def times(run: Measured, other: Measured) -> float | None:
-    """How many times as fast a run is, by the medians; None where that can't be said.
-
-    Raises AssertionError for runs of two batch sizes: their ratio would say nothing of a decoder.
-    """
-    assert run.batch == other.batch, "no ratio across batch sizes"
-    if run.speed is None or not other.speed:
-        return None
-    return run.speed / other.speed
+    """How many times as fast a run is: the median of its leads by round, which is what is judged,
+    and no ratio of two medians, whose rounds may be other ones. None where that can't be said."""
+    found = leads(run, other)
+    return statistics.median(found) if found else None
 
 
 def counted(verdicts: Sequence[Judged], of_what: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from flash_dllm.evaluation.report.cell import Measured
 from flash_dllm.evaluation.report.judging import times
+from flash_dllm.evaluation.report.timing import fifths
 from flash_dllm.evaluation.statistics import PairedDifference
 
 UNKNOWN = "–"
@@ -34,6 +35,18 @@ def speed_cell(run: Measured, against: Measured) -> str:
     """Accuracy, speed, and the ratio to a run of the same batch size."""
     ratio = number(times(run, against), 2, " ×")
     return f"{percent(run)} %, {speed(run)} tokens/s, {ratio}"
+
+
+def by_round(ratios: Sequence[float]) -> str:
+    """Ratios of two decoders, a round each, as they are judged: median, 20 and 80 percentiles.
+
+    >>> by_round([1.5, 1.1, 1.2, 1.3, 1.4, 1.6]), by_round([])
+    ('1.35 (1.20–1.50)', '–')
+    """
+    if not ratios:
+        return UNKNOWN
+    low, high = fifths(ratios)
+    return f"{statistics.median(ratios):.2f} ({low:.2f}–{high:.2f})"
 
 
 def number(value: float | None, digits: int, unit: str = "") -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from flash_dllm.evaluation.report import paper_values as paper
 from flash_dllm.evaluation.report.cell import Measured, Source, Unmeasurable, pairs
 from flash_dllm.evaluation.report.decoders import OWN, Decoder, decoders
-from flash_dllm.evaluation.report.judging import every, is_faster
+from flash_dllm.evaluation.report.judging import every, is_faster, leads
 from flash_dllm.evaluation.report.section import LENGTHS, Claim, Scope, Section
 from flash_dllm.evaluation.report.shown import (
+    by_round,
     not_measured,
     number,
     p_value,
@@ -54,7 +55,9 @@ def table_2(lab: Source, scope: Scope) -> Section:
             f"{decoder.title} is faster than every other paper's method that was measured",
             every([is_faster(found[decoder], run, lab.noise) for run in rivals.values()]),
             f"{number(found[decoder].speed, 1)} tokens/s against "
-            f"{number(rivals[best].speed, 1)} of {best.title}, all at batch {scope.batch}"
+            f"{number(rivals[best].speed, 1)} of {best.title}, "
+            f"{by_round(leads(found[decoder], rivals[best]))} times by round, all at batch "
+            f"{scope.batch}"
             f"{left_out}",
         )
         for decoder in found

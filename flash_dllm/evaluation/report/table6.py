@@ -49,7 +49,10 @@ def table_6(lab: Source, scope: Scope) -> Section:
         "Tokens a second by batch size", "batch size", "tokens/s",
         [Curve(name, points) for name, points in curves.items()],
     )  # fmt: skip
-    text = f"Task {task}, length {length}, Flash-Cache; × greedy on Flash-Cache in the same row."
+    text = (
+        f"Task {task}, length {length}, Flash-Cache; × greedy on Flash-Cache in the same row (the "
+        "median of that ratio by round)."
+    )
     head = ("batch", "greedy", "confidence", "Flash-Verify")
     return Section("Table 6: batch sizes", text, head, rows, (picture,), (claim,), known,
                    without_speed(runs))  # fmt: skip
