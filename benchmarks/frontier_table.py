@@ -1,12 +1,21 @@
-"""The rows of `frontier.py`: made from a run, compared, kept, shown, written into the document.
+"""The rows of `frontier.py`: made from a run, compared, kept, shown, written into the documents.
 
 A row's accuracy is the share of right items with Wilson's 95 % interval; its difference to the
 reference is paired, with Newcombe's interval and McNemar's exact p.
+
+A document says itself which tables it holds, each between marks (`written`):
+
+    <!-- table: REFERENCE -->               every row, paired with REFERENCE
+    <!-- table: REFERENCE | A | B -->       those three rows only
+    <!-- /table -->
+    <!-- beside: SETTING -->                SETTING paired with every other row, or with those named
+    <!-- /beside -->
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +23,14 @@ from typing import Any
 from flash_dllm.evaluation.measurement import Decoded, by_domain, ratio, summarize
 from flash_dllm.evaluation.statistics import paired_difference
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "experiments.md"
-# the setting of the second round that is looked at beside all others
-PATIENT = "patient c₀ .5, lead 4, every 4, flash 4"
+_DOCS = Path(__file__).parents[1] / "docs"
+DOCUMENTS = (_DOCS / "experiments.md", _DOCS / "decoders.md")
+_OPENED = re.compile(r"<!-- (?:table|beside): ")
+_MARKED = re.compile(
+    r"(?P<begin><!-- (?P<kind>table|beside): (?P<names>[^\n]+) -->\n)"
+    r".*?(?P<end><!-- /(?P=kind) -->\n)",
+    re.DOTALL,
+)
 LAST = ("right", "settings", "device", "dtype", "impl", "batch", "commit")
 
 
@@ -101,31 +115,22 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as Markdown, by rising work, paired with the first row named `preset` if any."""
+def table(rows: Sequence[dict[str, Any]], reference: str) -> str:
+    """The rows as Markdown, by rising work, each paired with the row named `reference`."""
     lines = [
-        "| setting | accuracy (95 %) | word | algebra | code | story | against the preset | "
-        "tokens/step | tokens/pass | rows/token | row-layers/token |",
+        "| setting | accuracy (95 %) | word | algebra | code | story | "
+        f"against {reference} | tokens/step | tokens/pass | rows/token | row-layers/token |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    paired = {row["setting"]: row for row in compared(rows, "preset")}
-    for row in sorted(rows, key=lambda row: float(row["rows_per_token"])):
-        other = paired[row["setting"]]
-        against = (
-            ""
-            if row["setting"] == "preset" or not other["p"]
-            else (
-                f"{100 * float(other['difference']):+.1f} points "
-                f"({100 * float(other['difference_low']):+.1f} to "
-                f"{100 * float(other['difference_high']):+.1f}), p {float(other['p']):.2f}"
-            )
-        )
+    right = _right(_row(rows, reference))
+    for row in _by_work(rows):
         domains = [f"{float(row[name]):.3f}" if row.get(name) else "" for name in
                    ("word", "algebra", "code", "story")]  # fmt: skip
         cells = [
             row["setting"],
             f"{float(row['accuracy']):.3f} ({float(row['low']):.3f}–{float(row['high']):.3f})",
-            *domains, against,
+            *domains,
+            "" if row["setting"] == reference else _difference(_right(row), right),
             f"{float(row['tokens_per_step']):.2f}", f"{float(row['tokens_per_pass']):.2f}",
             f"{float(row['rows_per_token']):.1f}", f"{float(row['row_layers_per_token']):.0f}",
         ]  # fmt: skip
@@ -138,45 +143,73 @@ def beside(rows: Sequence[dict[str, Any]], name: str) -> str:
 
     Raises ValueError if there is no such row.
     """
-    found = {row["setting"]: row for row in rows}
-    if name not in found:
-        raise ValueError(f"no row is named {name!r}")
-    right = [mark == "1" for mark in found[name]["right"]]
+    right = _right(_row(rows, name))
     lines = [
         f"| setting | right of {len(right)} | it against this | tokens/pass | row-layers/token |",
         "|---|---|---|---|---|",
     ]
-    for row in sorted(rows, key=lambda row: float(row["row_layers_per_token"])):
-        other = [mark == "1" for mark in row["right"]]
+    for row in _by_work(rows):
+        other = _right(row)
         if len(other) != len(right):
             continue
-        against = ""
-        if row["setting"] != name:
-            d = paired_difference(right, other)
-            against = (
-                f"{100 * d.difference:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f}), "
-                f"p {d.p:.2f}"
-            )
         cells = [
-            row["setting"], str(sum(other)), against, f"{float(row['tokens_per_pass']):.2f}",
-            f"{float(row['row_layers_per_token']):.0f}",
+            row["setting"], str(sum(other)),
+            "" if row["setting"] == name else _difference(right, other),
+            f"{float(row['tokens_per_pass']):.2f}", f"{float(row['row_layers_per_token']):.0f}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def write_document(rows: Sequence[dict[str, Any]], path: Path = DOCUMENT) -> None:
-    """Put the tables between the marks of docs/experiments.md."""
-    if not rows:
-        raise ValueError("there are no rows to write")
-    text = path.read_text(encoding="utf-8")
-    text = _between(text, "measured", table(rows), path)
-    path.write_text(_between(text, "patient", beside(rows, PATIENT), path), encoding="utf-8")
+def _row(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    for row in rows:
+        if row["setting"] == name:
+            return row
+    raise ValueError(f"no row is named {name!r}")
 
 
-def _between(text: str, mark: str, content: str, path: Path) -> str:
-    before, start, rest = text.partition(f"<!-- {mark} -->\n")
-    _, end, after = rest.partition(f"<!-- /{mark} -->\n")
-    if not (start and end):
-        raise ValueError(f"{path} has no marks <!-- {mark} --> for a table")
-    return f"{before}{start}{content}\n{end}{after}"
+def _by_work(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: float(row["row_layers_per_token"]))
+
+
+def _right(row: dict[str, Any]) -> list[bool]:
+    return [mark == "1" for mark in row["right"]]
+
+
+def _difference(first: Sequence[bool], second: Sequence[bool]) -> str:
+    """The first's accuracy minus the second's, in words; nothing if their items differ."""
+    if len(first) != len(second):
+        return ""
+    d = paired_difference(first, second)
+    return (
+        f"{100 * d.difference:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f}), "
+        f"p {d.p:.2f}"
+    )
+
+
+def written(text: str, rows: Sequence[dict[str, Any]]) -> str:
+    """The document with each of its tables made anew.
+
+    Raises ValueError where a mark is not closed or names a row that is not there.
+    """
+    opened = len(_OPENED.findall(text))
+    text, closed = _MARKED.subn(lambda mark: _made(mark, rows), text)
+    if not opened or opened != closed:
+        raise ValueError(f"{opened} tables begin in it and {closed} end")
+    return text
+
+
+def _made(mark: re.Match[str], rows: Sequence[dict[str, Any]]) -> str:
+    first, *others = mark["names"].split(" | ")
+    chosen = [_row(rows, name) for name in (first, *others)] if others else rows
+    content = table(chosen, first) if mark["kind"] == "table" else beside(chosen, first)
+    return f"{mark['begin']}{content}\n{mark['end']}"
+
+
+def write_document(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Make the tables of a document anew. Errors as in `written`, with the document's name."""
+    try:
+        text = written(path.read_text(encoding="utf-8"), rows)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    path.write_text(text, encoding="utf-8")
