@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import frontier, frontier_table
 from flash_dllm.decoder import decode
+from flash_dllm.evaluation.statistics import paired_difference
 from flash_dllm.models import load_model
 from flash_dllm.peers import PEERS
 from flash_dllm.settings import from_preset
@@ -19,6 +20,7 @@ EXPERIMENTS, DECODERS = frontier_table.DOCUMENTS
 COMMAND = "python -m benchmarks.frontier "
 PATIENT = "patient c₀ .5, lead 4, every 4, flash 4"
 FLASH_CONFIDENCE = "confidence ε 0.9, window 32, flash 8"
+NARROW = "confidence ε 0.9, window 6, flash 2"
 SETTINGS = {
     "ours": PEERS["flash_confidence"].settings,
     "wider": {"preset": "flash_confidence", "set": {"window_size": 48}},
@@ -217,6 +219,23 @@ def test_what_the_verdict_says_of_patient_follows_from_the_rows(rows):
     assert flash == dual and f"it is {(flash - mine) / 10.24:.1f} points behind both" in text
     assert f"{(right['preset'] - mine) / 10.24:.1f} behind the preset" in text
     assert f"and {(right['greedy'] - mine) / 10.24:.1f} behind greedy" in text
+
+
+def test_a_narrow_window_is_judged_by_the_rule_that_was_written_down(rows):
+    """p ≥ .05 against both and an interval above −2.5 points: the last of them is missed."""
+    right = {
+        name: [mark == "1" for mark in rows[name]["right"]]
+        for name in (NARROW, FLASH_CONFIDENCE, "greedy")
+    }
+    flash = paired_difference(right[NARROW], right[FLASH_CONFIDENCE])
+    greedy = paired_difference(right[NARROW], right["greedy"])
+    assert flash.p >= 0.05 and greedy.p >= 0.05 and f"{100 * flash.low:.2f}" == "-2.54"
+    assert float(rows[NARROW]["row_layers_per_token"]) <= 85
+    text = " ".join(EXPERIMENTS.read_text(encoding="utf-8").split())
+    assert "It fails by its rule" in text and "the interval begins at −2.54 points" in text
+    built = json.loads(rows[NARROW]["settings"])
+    shipped = [from_preset(peer.settings, {"alternatives": 2}) for peer in PEERS.values()]
+    assert built not in [json.loads(json.dumps(one.described())) for one in shipped]
 
 
 def test_the_documents_commands_make_its_rows(measured):
