@@ -5,11 +5,13 @@ reference is paired, with Newcombe's interval and McNemar's exact p.
 
 A document says itself which tables it holds, each between marks (`written`):
 
-    <!-- table: REFERENCE -->               every row, paired with REFERENCE
+    <!-- table: REFERENCE -->               every row on its items, paired with REFERENCE
     <!-- table: REFERENCE | A | B -->       those three rows only
     <!-- /table -->
     <!-- beside: SETTING -->                SETTING paired with every other row, or with those named
     <!-- /beside -->
+
+A row on fewer items stands in a table that names it: it is paired on the items of both.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from flash_dllm.evaluation.measurement import Decoded, by_domain, ratio, summari
 from flash_dllm.evaluation.statistics import paired_difference
 
 _DOCS = Path(__file__).parents[1] / "docs"
+DOMAINS = ("word", "algebra", "code", "story")
 DOCUMENTS = (_DOCS / "experiments.md", _DOCS / "decoders.md")
 _OPENED = re.compile(r"<!-- (?:table|beside): ")
 _MARKED = re.compile(
@@ -101,7 +104,7 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
     for row in sorted(rows, key=lambda row: float(row["rows_per_token"])):
         domains = " ".join(
             f"{name} {float(row[name]):.3f}"
-            for name in ("word", "algebra", "code", "story")
+            for name in DOMAINS
             if row.get(name)
         )
         print(
@@ -116,21 +119,25 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def table(rows: Sequence[dict[str, Any]], reference: str) -> str:
-    """The rows as Markdown, by rising work, each paired with the row named `reference`."""
+    """The rows as Markdown, by rising work, each paired with the row named `reference`.
+
+    One on other items says which they are.
+    """
     lines = [
         "| setting | accuracy (95 %) | word | algebra | code | story | "
         f"against {reference} | tokens/step | tokens/pass | rows/token | row-layers/token |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    right = _right(_row(rows, reference))
+    other = _row(rows, reference)
     for row in _by_work(rows):
-        domains = [f"{float(row[name]):.3f}" if row.get(name) else "" for name in
-                   ("word", "algebra", "code", "story")]  # fmt: skip
+        domains = [f"{float(row[name]):.3f}" if row.get(name) else "" for name in DOMAINS]
+        least = min(map(len, _blocks(row)))
+        is_part = len(row["right"]) < len(other["right"])
         cells = [
-            row["setting"],
+            f"{row['setting']} (the first {least} of each)" if is_part else row["setting"],
             f"{float(row['accuracy']):.3f} ({float(row['low']):.3f}–{float(row['high']):.3f})",
             *domains,
-            "" if row["setting"] == reference else _difference(_right(row), right),
+            "" if row is other else _difference(row, other),
             f"{float(row['tokens_per_step']):.2f}", f"{float(row['tokens_per_pass']):.2f}",
             f"{float(row['rows_per_token']):.1f}", f"{float(row['row_layers_per_token']):.0f}",
         ]  # fmt: skip
@@ -143,18 +150,16 @@ def beside(rows: Sequence[dict[str, Any]], name: str) -> str:
 
     Raises ValueError if there is no such row.
     """
-    right = _right(_row(rows, name))
+    mine = _row(rows, name)
+    count = len(mine["right"])
     lines = [
-        f"| setting | right of {len(right)} | it against this | tokens/pass | row-layers/token |",
+        f"| setting | right of {count} | it against this | tokens/pass | row-layers/token |",
         "|---|---|---|---|---|",
     ]
-    for row in _by_work(rows):
-        other = _right(row)
-        if len(other) != len(right):
-            continue
+    for row in _by_work(_alike(rows, mine)):
         cells = [
-            row["setting"], str(sum(other)),
-            "" if row["setting"] == name else _difference(right, other),
+            row["setting"], str(row["right"].count("1")),
+            "" if row is mine else _difference(mine, row),
             f"{float(row['tokens_per_pass']):.2f}", f"{float(row['row_layers_per_token']):.0f}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
@@ -172,15 +177,27 @@ def _by_work(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: float(row["row_layers_per_token"]))
 
 
-def _right(row: dict[str, Any]) -> list[bool]:
-    return [mark == "1" for mark in row["right"]]
+def _alike(rows: Sequence[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows on as many items as this one."""
+    return [other for other in rows if len(other["right"]) == len(row["right"])]
 
 
-def _difference(first: Sequence[bool], second: Sequence[bool]) -> str:
-    """The first's accuracy minus the second's, in words; nothing if their items differ."""
-    if len(first) != len(second):
+def _blocks(row: dict[str, Any]) -> list[list[bool]]:
+    """The verdicts by domain: its items stand together, and each domain has as many."""
+    right = [mark == "1" for mark in row["right"]]
+    size = len(right) // max(1, sum(bool(row.get(name)) for name in DOMAINS))
+    return [right[start : start + size] for start in range(0, len(right), size)]
+
+
+def _difference(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """The first's accuracy minus the second's, in words, on the first items of each domain that
+    both have; nothing if their domains differ."""
+    pairs = list(zip(_blocks(first), _blocks(second), strict=False))
+    if any(bool(first.get(name)) != bool(second.get(name)) for name in DOMAINS):
         return ""
-    d = paired_difference(first, second)
+    # the shorter block of a pair says how many items both have
+    both = [verdicts for mine, other in pairs for verdicts in zip(mine, other, strict=False)]
+    d = paired_difference([mine for mine, _ in both], [other for _, other in both])
     return (
         f"{100 * d.difference:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f}), "
         f"p {d.p:.2f}"
@@ -201,7 +218,8 @@ def written(text: str, rows: Sequence[dict[str, Any]]) -> str:
 
 def _made(mark: re.Match[str], rows: Sequence[dict[str, Any]]) -> str:
     first, *others = mark["names"].split(" | ")
-    chosen = [_row(rows, name) for name in (first, *others)] if others else rows
+    mine = _row(rows, first)
+    chosen = [mine, *(_row(rows, name) for name in others)] if others else _alike(rows, mine)
     content = table(chosen, first) if mark["kind"] == "table" else beside(chosen, first)
     return f"{mark['begin']}{content}\n{mark['end']}"
 
