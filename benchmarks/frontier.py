@@ -31,6 +31,7 @@ from typing import Any
 from tqdm import tqdm
 
 from benchmarks.frontier_table import (
+    DOCUMENTS,
     compared,
     read_rows,
     row_of,
@@ -253,7 +254,8 @@ def parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="CSV",
         nargs="+",
-        help="measure nothing: write docs/experiments.md's measured table from these files",
+        help="measure nothing: write the tables of docs/experiments.md and docs/decoders.md from "
+        "these files",
     )
     add("--no-reference", action="store_true", help="without the reference, which takes longest")
     add("--items", type=Path, default=Path("assets/tasks"), help="folder of held-out items")
@@ -274,7 +276,9 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
     if options.document is not None:
-        write_document([row for path in options.document for row in read_rows(path)])
+        rows = [row for path in options.document for row in read_rows(path)]
+        for document in DOCUMENTS:
+            write_document(rows, document)
         return
     until = time.monotonic() + options.budget_seconds
     table = options.output / "frontier.csv"

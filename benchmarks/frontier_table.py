@@ -1,12 +1,23 @@
-"""The rows of `frontier.py`: made from a run, compared, kept, shown, written into the document.
+"""The rows of `frontier.py`: made from a run, compared, kept, shown, written into the documents.
 
 A row's accuracy is the share of right items with Wilson's 95 % interval; its difference to the
 reference is paired, with Newcombe's interval and McNemar's exact p.
+
+A document says itself which tables it holds, each between marks (`written`):
+
+    <!-- table: REFERENCE -->               every row on its items, paired with REFERENCE
+    <!-- table: REFERENCE | A | B -->       those three rows only
+    <!-- /table -->
+    <!-- beside: SETTING -->                SETTING paired with every other row, or with those named
+    <!-- /beside -->
+
+A row on fewer items stands in a table that names it: it is paired on the items of both.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +25,15 @@ from typing import Any
 from flash_dllm.evaluation.measurement import Decoded, by_domain, ratio, summarize
 from flash_dllm.evaluation.statistics import paired_difference
 
-DOCUMENT = Path(__file__).parents[1] / "docs" / "experiments.md"
-# the setting of the second round that is looked at beside all others
-PATIENT = "patient c₀ .5, lead 4, every 4, flash 4"
+_DOCS = Path(__file__).parents[1] / "docs"
+DOMAINS = ("word", "algebra", "code", "story")
+DOCUMENTS = (_DOCS / "experiments.md", _DOCS / "decoders.md")
+_OPENED = re.compile(r"<!-- (?:table|beside): ")
+_MARKED = re.compile(
+    r"(?P<begin><!-- (?P<kind>table|beside): (?P<names>[^\n]+) -->\n)"
+    r".*?(?P<end><!-- /(?P=kind) -->\n)",
+    re.DOTALL,
+)
 LAST = ("right", "settings", "device", "dtype", "impl", "batch", "commit")
 
 
@@ -87,7 +104,7 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
     for row in sorted(rows, key=lambda row: float(row["rows_per_token"])):
         domains = " ".join(
             f"{name} {float(row[name]):.3f}"
-            for name in ("word", "algebra", "code", "story")
+            for name in DOMAINS
             if row.get(name)
         )
         print(
@@ -101,31 +118,26 @@ def show(rows: Sequence[dict[str, Any]]) -> None:
         )
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as Markdown, by rising work, paired with the first row named `preset` if any."""
+def table(rows: Sequence[dict[str, Any]], reference: str) -> str:
+    """The rows as Markdown, by rising work, each paired with the row named `reference`.
+
+    One on other items says which they are.
+    """
     lines = [
-        "| setting | accuracy (95 %) | word | algebra | code | story | against the preset | "
-        "tokens/step | tokens/pass | rows/token | row-layers/token |",
+        "| setting | accuracy (95 %) | word | algebra | code | story | "
+        f"against {reference} | tokens/step | tokens/pass | rows/token | row-layers/token |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    paired = {row["setting"]: row for row in compared(rows, "preset")}
-    for row in sorted(rows, key=lambda row: float(row["rows_per_token"])):
-        other = paired[row["setting"]]
-        against = (
-            ""
-            if row["setting"] == "preset" or not other["p"]
-            else (
-                f"{100 * float(other['difference']):+.1f} points "
-                f"({100 * float(other['difference_low']):+.1f} to "
-                f"{100 * float(other['difference_high']):+.1f}), p {float(other['p']):.2f}"
-            )
-        )
-        domains = [f"{float(row[name]):.3f}" if row.get(name) else "" for name in
-                   ("word", "algebra", "code", "story")]  # fmt: skip
+    other = _row(rows, reference)
+    for row in _by_work(rows):
+        domains = [f"{float(row[name]):.3f}" if row.get(name) else "" for name in DOMAINS]
+        least = min(map(len, _blocks(row)))
+        is_part = len(row["right"]) < len(other["right"])
         cells = [
-            row["setting"],
+            f"{row['setting']} (the first {least} of each)" if is_part else row["setting"],
             f"{float(row['accuracy']):.3f} ({float(row['low']):.3f}–{float(row['high']):.3f})",
-            *domains, against,
+            *domains,
+            "" if row is other else _difference(row, other),
             f"{float(row['tokens_per_step']):.2f}", f"{float(row['tokens_per_pass']):.2f}",
             f"{float(row['rows_per_token']):.1f}", f"{float(row['row_layers_per_token']):.0f}",
         ]  # fmt: skip
@@ -138,45 +150,84 @@ def beside(rows: Sequence[dict[str, Any]], name: str) -> str:
 
     Raises ValueError if there is no such row.
     """
-    found = {row["setting"]: row for row in rows}
-    if name not in found:
-        raise ValueError(f"no row is named {name!r}")
-    right = [mark == "1" for mark in found[name]["right"]]
+    mine = _row(rows, name)
+    count = len(mine["right"])
     lines = [
-        f"| setting | right of {len(right)} | it against this | tokens/pass | row-layers/token |",
+        f"| setting | right of {count} | it against this | tokens/pass | row-layers/token |",
         "|---|---|---|---|---|",
     ]
-    for row in sorted(rows, key=lambda row: float(row["row_layers_per_token"])):
-        other = [mark == "1" for mark in row["right"]]
-        if len(other) != len(right):
-            continue
-        against = ""
-        if row["setting"] != name:
-            d = paired_difference(right, other)
-            against = (
-                f"{100 * d.difference:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f}), "
-                f"p {d.p:.2f}"
-            )
+    for row in _by_work(_alike(rows, mine)):
         cells = [
-            row["setting"], str(sum(other)), against, f"{float(row['tokens_per_pass']):.2f}",
-            f"{float(row['row_layers_per_token']):.0f}",
+            row["setting"], str(row["right"].count("1")),
+            "" if row is mine else _difference(mine, row),
+            f"{float(row['tokens_per_pass']):.2f}", f"{float(row['row_layers_per_token']):.0f}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def write_document(rows: Sequence[dict[str, Any]], path: Path = DOCUMENT) -> None:
-    """Put the tables between the marks of docs/experiments.md."""
-    if not rows:
-        raise ValueError("there are no rows to write")
-    text = path.read_text(encoding="utf-8")
-    text = _between(text, "measured", table(rows), path)
-    path.write_text(_between(text, "patient", beside(rows, PATIENT), path), encoding="utf-8")
+def _row(rows: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    for row in rows:
+        if row["setting"] == name:
+            return row
+    raise ValueError(f"no row is named {name!r}")
 
 
-def _between(text: str, mark: str, content: str, path: Path) -> str:
-    before, start, rest = text.partition(f"<!-- {mark} -->\n")
-    _, end, after = rest.partition(f"<!-- /{mark} -->\n")
-    if not (start and end):
-        raise ValueError(f"{path} has no marks <!-- {mark} --> for a table")
-    return f"{before}{start}{content}\n{end}{after}"
+def _by_work(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: float(row["row_layers_per_token"]))
+
+
+def _alike(rows: Sequence[dict[str, Any]], row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows on as many items as this one."""
+    return [other for other in rows if len(other["right"]) == len(row["right"])]
+
+
+def _blocks(row: dict[str, Any]) -> list[list[bool]]:
+    """The verdicts by domain: its items stand together, and each domain has as many."""
+    right = [mark == "1" for mark in row["right"]]
+    size = len(right) // max(1, sum(bool(row.get(name)) for name in DOMAINS))
+    return [right[start : start + size] for start in range(0, len(right), size)]
+
+
+def _difference(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """The first's accuracy minus the second's, in words, on the first items of each domain that
+    both have; nothing if their domains differ."""
+    pairs = list(zip(_blocks(first), _blocks(second), strict=False))
+    if any(bool(first.get(name)) != bool(second.get(name)) for name in DOMAINS):
+        return ""
+    # the shorter block of a pair says how many items both have
+    both = [verdicts for mine, other in pairs for verdicts in zip(mine, other, strict=False)]
+    d = paired_difference([mine for mine, _ in both], [other for _, other in both])
+    return (
+        f"{100 * d.difference:+.1f} points ({100 * d.low:+.1f} to {100 * d.high:+.1f}), "
+        f"p {d.p:.2f}"
+    )
+
+
+def written(text: str, rows: Sequence[dict[str, Any]]) -> str:
+    """The document with each of its tables made anew.
+
+    Raises ValueError where a mark is not closed or names a row that is not there.
+    """
+    opened = len(_OPENED.findall(text))
+    text, closed = _MARKED.subn(lambda mark: _made(mark, rows), text)
+    if not opened or opened != closed:
+        raise ValueError(f"{opened} tables begin in it and {closed} end")
+    return text
+
+
+def _made(mark: re.Match[str], rows: Sequence[dict[str, Any]]) -> str:
+    first, *others = mark["names"].split(" | ")
+    mine = _row(rows, first)
+    chosen = [mine, *(_row(rows, name) for name in others)] if others else _alike(rows, mine)
+    content = table(chosen, first) if mark["kind"] == "table" else beside(chosen, first)
+    return f"{mark['begin']}{content}\n{mark['end']}"
+
+
+def write_document(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Make the tables of a document anew. Errors as in `written`, with the document's name."""
+    try:
+        text = written(path.read_text(encoding="utf-8"), rows)
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from None
+    path.write_text(text, encoding="utf-8")

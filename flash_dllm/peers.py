@@ -246,7 +246,9 @@ PEERS: dict[str, Peer] = {
         "answer_start is given; the published code then never commits early. In a short answer "
         "most of them are blanks behind its end, whose gap is wide long before that of the answer: "
         "so it commits too early on the embedded model, and its accuracy says nothing about runs "
-        "that know where the answer stands. " + _EVERY_LENGTH,
+        "that know where the answer stands. answer_at = end looks for it: the answer_length tokens "
+        "before the first end token that is drafted; ours, and measured apart above. "
+        + _EVERY_LENGTH,
     ),
     "freedave": Peer(
         "FreeDave", *_FREEDAVE,

@@ -9,14 +9,18 @@ import pytest
 
 from benchmarks import frontier, frontier_table
 from flash_dllm.decoder import decode
+from flash_dllm.evaluation.statistics import paired_difference
 from flash_dllm.models import load_model
 from flash_dllm.peers import PEERS
 from flash_dllm.settings import from_preset
 
 ROOT = Path(__file__).parents[1]
 TASKS = ROOT / "assets" / "tasks"
-MEASURED = ROOT / "benchmarks" / "results" / "frontier.csv"
-PATIENT = MEASURED.with_name("patient.csv")
+EXPERIMENTS, DECODERS = frontier_table.DOCUMENTS
+COMMAND = "python -m benchmarks.frontier "
+PATIENT = "patient c₀ .5, lead 4, every 4, flash 4"
+FLASH_CONFIDENCE = "confidence ε 0.9, window 32, flash 8"
+NARROW = "confidence ε 0.9, window 6, flash 2"
 SETTINGS = {
     "ours": PEERS["flash_confidence"].settings,
     "wider": {"preset": "flash_confidence", "set": {"window_size": 48}},
@@ -120,86 +124,150 @@ def test_settings_that_start_from_nothing_known_are_refused(tmp_path):
     assert names == ["greedy", "preset", *PEERS]
 
 
-def test_the_tables_pair_with_the_preset_and_with_one_setting_and_sort_by_work(
-    tmp_path, monkeypatch
-):
+def test_the_tables_pair_with_the_row_that_their_mark_names_and_sort_by_work(tmp_path):
     """Two of four against three of four right: −25 points, one item apart, so p = 1."""
     shared = {"accuracy": "0.75", "low": "0.3", "high": "0.95", "word": "0.75",
               "tokens_per_step": "6", "tokens_per_pass": "3"}  # fmt: skip
     rows = [
-        {"setting": "preset", **shared, "rows_per_token": "17", "row_layers_per_token": "136",
+        {"setting": "first", **shared, "rows_per_token": "17", "row_layers_per_token": "136",
          "right": "1110", "settings": "{}"},
         {"setting": "ours", **shared, "accuracy": "0.5", "rows_per_token": "9",
          "row_layers_per_token": "72", "right": "1100", "settings": "{}"},
+        {"setting": "few", **shared, "rows_per_token": "1", "row_layers_per_token": "8",
+         "right": "11", "settings": "{}"},
     ]  # fmt: skip
     path = tmp_path / "experiments.md"
-    marks = "<!-- measured -->\nold\n<!-- /measured -->\nbetween\n"
-    marks += "<!-- patient -->\n<!-- /patient -->\n"
-    path.write_text(f"before\n{marks}after\n", encoding="utf-8")
-    monkeypatch.setattr(frontier_table, "PATIENT", "ours")
-    frontier_table.write_document(rows, path)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    assert (lines[0], lines[7], lines[-1], len(lines)) == ("before", "between", "after", 15)
-    assert lines[4].startswith("| ours | 0.500 (0.300–0.950) | 0.750 |  |  |  | -25.0 points (")
-    assert "), p 1.00 | 6.00 | 3.00 | 9.0 | 72 |" in lines[4]
-    assert lines[5].startswith("| preset | 0.750 ") and " |  | 6.00 | 3.00 | 17.0 |" in lines[5]
-    assert lines[11] == "| ours | 2 |  | 3.00 | 72 |"
-    assert lines[12].startswith("| preset | 3 | -25.0 points (") and "p 1.00 |" in lines[12]
-    with pytest.raises(ValueError, match="no row is named 'nobody'"):
-        frontier_table.beside(rows, "nobody")
-    path.write_text("no marks", encoding="utf-8")
-    with pytest.raises(ValueError, match="no marks <!-- measured -->"):
+    path.write_text(
+        "before\n<!-- table: first -->\nold\n<!-- /table -->\nbetween\n"
+        "<!-- beside: ours -->\n<!-- /beside -->\n"
+        "<!-- table: ours | first -->\n<!-- /table -->\nafter\n",
+        encoding="utf-8",
+    )
+    for _ in range(2):  # once more changes nothing
         frontier_table.write_document(rows, path)
-    with pytest.raises(ValueError, match="no rows to write"):
-        frontier_table.write_document([], path)
+    first, paired, last = path.read_text(encoding="utf-8").split("<!-- /")[:3]
+    head, _, ours, whole = first.splitlines()[2:]  # few has other items, and is not named
+    assert "| against first |" in head
+    assert ours.startswith("| ours | 0.500 (0.300–0.950) | 0.750 |  |  |  | -25.0 points (")
+    assert "), p 1.00 | 6.00 | 3.00 | 9.0 | 72 |" in ours
+    assert whole.startswith("| first | 0.750 ") and " |  | 6.00 | 3.00 | 17.0 |" in whole
+    ours, whole = paired.splitlines()[-2:]
+    assert ours == "| ours | 2 |  | 3.00 | 72 |"
+    assert whole.startswith("| first | 3 | -25.0 points (") and "p 1.00 |" in whole
+    head, _, ours, whole = last.splitlines()[-4:]
+    assert "| against ours |" in head and ours.startswith("| ours |")
+    assert "| +25.0 points (" in whole
 
 
-def test_the_shipped_cheap_preset_is_the_setting_that_was_measured() -> None:
-    rows = frontier_table.read_rows(MEASURED)
-    measured = {row["setting"]: json.loads(row["settings"]) for row in rows}
+def test_a_row_on_fewer_items_is_paired_on_those_of_each_domain_that_both_have():
+    """Of two domains of two, the first items: one right of the two, against both right."""
+    shared = {"accuracy": "0.5", "low": "0.1", "high": "0.9", "word": "1", "story": "1",
+              "tokens_per_step": "1", "tokens_per_pass": "1", "rows_per_token": "1"}  # fmt: skip
+    whole = {"setting": "whole", **shared, "row_layers_per_token": "9", "right": "1001"}
+    part = {"setting": "part", **shared, "row_layers_per_token": "8", "right": "11"}
+    part_line, whole_line = frontier_table.table([whole, part], "whole").splitlines()[2:]
+    assert part_line.startswith("| part (the first 1 of each) |")
+    assert "| +50.0 points (" in part_line and whole_line.startswith("| whole |")
+    other = {**part, "setting": "other", "story": ""}
+    assert " points " not in frontier_table.table([whole, other], "whole")
+    assert "part" not in frontier_table.beside([whole, part], "whole")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("no marks", "0 tables begin in it and 0 end"),
+        ("<!-- table: ours -->\n", "1 tables begin in it and 0 end"),
+        ("<!-- beside: ours -->\n<!-- /table -->\n", "1 tables begin in it and 0 end"),
+        ("<!-- beside: nobody -->\n<!-- /beside -->\n", "no row is named 'nobody'"),
+        ("<!-- table: ours | nobody -->\n<!-- /table -->\n", "no row is named 'nobody'"),
+    ],
+)
+def test_a_document_whose_tables_can_not_be_made_is_left_as_it_is(tmp_path, text, words):
+    path = tmp_path / "page.md"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=f"page.md: {words}"):
+        frontier_table.write_document([{"setting": "ours", "right": "1"}], path)
+    assert path.read_text(encoding="utf-8") == text
+
+
+def options_of(document: Path) -> list:
+    """The document's own commands, read by their parser."""
+    lines = document.read_text(encoding="utf-8").splitlines()
+    words = [shlex.split(line)[3:] for line in lines if line.startswith(COMMAND)]
+    return [frontier.parser().parse_args(line) for line in words]
+
+
+@pytest.fixture(scope="module")
+def measured() -> list[Path]:
+    """The files that the documents' tables are written from, as their command says."""
+    (written,) = (options for options in options_of(EXPERIMENTS) if options.document)
+    return [ROOT / path for path in written.document]
+
+
+@pytest.fixture(scope="module")
+def rows(measured) -> dict[str, dict]:
+    return {row["setting"]: row for path in measured for row in frontier_table.read_rows(path)}
+
+
+def test_the_shipped_cheap_preset_is_the_setting_that_was_measured(rows) -> None:
     shipped = from_preset(PEERS["flash_confidence"].settings, {"alternatives": 2}).described()
-    assert measured["confidence ε 0.9, window 32, flash 8"] == json.loads(json.dumps(shipped))
+    described = json.loads(json.dumps(shipped))
+    assert json.loads(rows[FLASH_CONFIDENCE]["settings"]) == described
 
 
-def test_the_document_is_what_is_written_from_the_rows(tmp_path):
-    copy = tmp_path / "experiments.md"
-    copy.write_text(frontier_table.DOCUMENT.read_text(encoding="utf-8"), encoding="utf-8")
-    rows = [*frontier_table.read_rows(MEASURED), *frontier_table.read_rows(PATIENT)]
-    frontier_table.write_document(rows, copy)
-    assert copy.read_bytes() == frontier_table.DOCUMENT.read_bytes()
-    assert {len(row["right"]) for row in rows} == {1024}
+@pytest.mark.parametrize("document", [EXPERIMENTS], ids=lambda path: path.name)
+def test_a_document_is_what_is_written_from_the_rows(rows, document):
+    text = document.read_text(encoding="utf-8")
+    assert frontier_table.written(text, list(rows.values())) == text
+    assert {len(row["right"]) for row in rows.values()} <= {1024, 512}
 
 
-def test_what_the_verdict_says_of_patient_follows_from_the_rows():
+def test_what_the_verdict_says_of_patient_follows_from_the_rows(rows):
     """Its right answers minus the other's, of 1,024, in points."""
-    right = {
-        row["setting"]: row["right"].count("1")
-        for path in (MEASURED, PATIENT)
-        for row in frontier_table.read_rows(path)
-    }
-    mine = right.pop(frontier_table.PATIENT)
-    text = " ".join(frontier_table.DOCUMENT.read_text(encoding="utf-8").split())
-    flash, dual = right["confidence ε 0.9, window 32, flash 8"], right["fast_dllm_dual"]
+    right = {name: row["right"].count("1") for name, row in rows.items()}
+    mine = right[PATIENT]
+    text = " ".join(EXPERIMENTS.read_text(encoding="utf-8").split())
+    flash, dual = right[FLASH_CONFIDENCE], right["fast_dllm_dual"]
     assert flash == dual and f"it is {(flash - mine) / 10.24:.1f} points behind both" in text
     assert f"{(right['preset'] - mine) / 10.24:.1f} behind the preset" in text
     assert f"and {(right['greedy'] - mine) / 10.24:.1f} behind greedy" in text
 
 
-def test_the_documents_commands_make_its_rows():
-    """Each command of the document names settings that are there, and those of its rows."""
-    text = frontier_table.DOCUMENT.read_text(encoding="utf-8")
-    commands = [line for line in text.splitlines() if line.startswith("python -m benchmarks.")]
-    options = [frontier.parser().parse_args(shlex.split(line)[3:]) for line in commands]
-    run, written, patient = options
-    assert written.document == [path.relative_to(ROOT) for path in (MEASURED, PATIENT)]
+def test_a_narrow_window_is_judged_by_the_rule_that_was_written_down(rows):
+    """p ≥ .05 against both and an interval above −2.5 points: the last of them is missed."""
+    right = {
+        name: [mark == "1" for mark in rows[name]["right"]]
+        for name in (NARROW, FLASH_CONFIDENCE, "greedy")
+    }
+    flash = paired_difference(right[NARROW], right[FLASH_CONFIDENCE])
+    greedy = paired_difference(right[NARROW], right["greedy"])
+    assert flash.p >= 0.05 and greedy.p >= 0.05 and f"{100 * flash.low:.2f}" == "-2.54"
+    assert float(rows[NARROW]["row_layers_per_token"]) <= 85
+    text = " ".join(EXPERIMENTS.read_text(encoding="utf-8").split())
+    assert "It fails by its rule" in text and "the interval begins at −2.54 points" in text
+    built = json.loads(rows[NARROW]["settings"])
+    shipped = [from_preset(peer.settings, {"alternatives": 2}) for peer in PEERS.values()]
+    assert built not in [json.loads(json.dumps(one.described())) for one in shipped]
+
+
+def test_the_documents_commands_make_its_rows(measured):
+    """Each command names settings that are there, and those of one file's rows."""
+    runs = [options for path in frontier_table.DOCUMENTS for options in options_of(path)]
+    runs = [options for options in runs if not options.document]
+    files = {
+        frozenset(row["setting"] for row in found): found
+        for found in map(frontier_table.read_rows, measured)
+    }
+    assert {frozenset(options.names) for options in runs} == set(files)
     own = load_model(None, device="cpu", dtype="float32").preset
-    for options, path in ((run, MEASURED), (patient, PATIENT)):
-        rows = {row["setting"]: row for row in frontier_table.read_rows(path)}
-        assert set(options.names) == set(rows)
+    for options in runs:
         found = {
             case.name: case
             for case in frontier.cases(ROOT / options.settings, options.only_settings)
         }
-        for name, row in rows.items():
-            described = found[name].settings(own).described()
-            assert json.loads(row["settings"]) == json.loads(json.dumps(described)), name
+        for row in files[frozenset(options.names)]:
+            described = found[row["setting"]].settings(own).described()
+            recorded = json.loads(row["settings"])
+            assert recorded == json.loads(json.dumps(described)), row["setting"]
+            assert row.get("batch", str(options.batch)) == str(options.batch), row["setting"]

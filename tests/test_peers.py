@@ -14,12 +14,13 @@ import torch
 
 from flash_dllm.caches import FlashCache, NoCache
 from flash_dllm.decoder import decode
+from flash_dllm.models import load_model
 from flash_dllm.peers import PEERS, table
 from flash_dllm.settings import Settings, from_preset
 from flash_dllm.strategies import Confidence, Factor, FlashVerify, Greedy, Llada, Prophet
 from flash_dllm.trace import Verdict
 from flash_dllm.trace_json import from_json, to_json
-from tests.random_model import MASK, PROMPT, plain_logits
+from tests.random_model import MASK, PROMPT, plain_logits, write_checkpoint
 from tests.recorded_run import LENGTH, START, blocks_of
 
 
@@ -150,8 +151,11 @@ def test_factor_equals_fast_dllms_factor_loop(engine, plain, factor):
         assert len(trace.steps) == 3
 
 
-def prophet(plain, block, answer, bars):
-    """One token a step; everything at once where the mean gap of the answer reaches the bar."""
+def prophet(plain, block, answer_of, bars):
+    """One token a step; everything at once where the mean gap of the answer reaches the bar.
+
+    answer_of  the text, its masks filled with their drafts → offsets of the answer
+    """
     number = 0
     for start in range(START, START + LENGTH, block):
         while masks := plain.masks(start, start + block):
@@ -159,11 +163,13 @@ def prophet(plain, block, answer, bars):
             tokens, sure = best(logits)
             two = logits.topk(2).values
             left = plain.masks(START, START + LENGTH)
+            text = [tokens[p] if p in left else plain.tokens[p] for p in range(START + LENGTH)]
+            answer = answer_of(text[START:])
             gaps = [float(two[p, 0] - two[p, 1]) for p in left if p - START in answer]
             progress = number / LENGTH
             bar = bars[0] if progress < 0.33 else bars[1] if progress < 0.67 else bars[2]
             number += 1
-            if not gaps or sum(gaps) / len(gaps) >= bar:
+            if answer and (not gaps or sum(gaps) / len(gaps) >= bar):
                 inside = sorted(masks, key=lambda p: p)
                 others = [p for p in left if p not in inside]
                 plain.commit([(p, tokens[p]) for p in inside + others])
@@ -188,11 +194,33 @@ def test_prophet_equals_greedy_with_an_early_commit(engine, plain, answer_start,
     strategy = Prophet(answer_start, 4, *bars)
     trace = decode(engine, PROMPT, strategy, NoCache(), blocks_of(8))
     answer = range(LENGTH) if answer_start is None else range(answer_start, answer_start + 4)
-    check(trace, prophet(plain, 8, answer, bars))
+    check(trace, prophet(plain, 8, lambda text: answer, bars))
     if ends_early is not None:
         assert (len(trace.steps) < LENGTH) == ends_early
     if bars[0] == 0:
         assert len(trace.steps) == 1
+
+
+@pytest.mark.parametrize("end", [3587, 973, 3], ids=["inside", "at once", "never"])
+@pytest.mark.parametrize("bars", [(1.0, 0.5, 0.5), (2.0, 1.5, 1.0), (0.0, 0.0, 0.0)], ids=str)
+def test_prophet_finds_the_answer_before_the_end_that_is_drafted(
+    tmp_path, small_config, small_tensors, end, bars
+):
+    """The last four tokens before the first end token of the drafted text; all of a shorter one.
+    A text of nothing but its end is never sure: the first draft of all begins with token 973."""
+
+    def before_the_end(text):
+        length = text.index(end) if end in text else LENGTH
+        return range(max(0, length - 4), length)
+
+    config = {**small_config, "eos_token_id": end}
+    engine = load_model(write_checkpoint(tmp_path / "m", config), device="cpu", dtype="float64")
+    strategy = Prophet(None, 4, *bars, answer_at="end")
+    trace = decode(engine, PROMPT, strategy, NoCache(), blocks_of(8))
+    plain = Plain(small_config, small_tensors)
+    check(trace, prophet(plain, 8, before_the_end, bars))
+    if bars[0] == 0:
+        assert (len(trace.steps) == 1) == (end != 973)
 
 
 def test_prophet_without_an_exit_is_greedy(engine):
@@ -216,8 +244,9 @@ def test_the_flash_cache_takes_every_published_strategy(engine, strategy):
         (Llada(steps=48), blocks_of(8), "at most gen_length"),
         (Prophet(), replace(blocks_of(8), alternatives=1), "alternatives must be at least 2"),
         (Prophet(answer_start=24), blocks_of(8), "answer_start must be below gen_length"),
+        (Prophet(answer_start=2, answer_at="end"), blocks_of(8), "answer_start does not go with"),
     ],
-    ids=["blocks", "long", "alternatives", "answer"],
+    ids=["blocks", "long", "alternatives", "answer", "two answers"],
 )
 def test_knobs_that_do_not_go_with_the_lengths_are_refused(engine, strategy, config, words):
     with pytest.raises(ValueError, match=words):
