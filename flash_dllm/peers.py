@@ -247,7 +247,7 @@ PEERS: dict[str, Peer] = {
         "most of them are blanks behind its end, whose gap is wide long before that of the answer: "
         "so it commits too early on the embedded model, and its accuracy says nothing about runs "
         "that know where the answer stands. answer_at = end looks for it: the answer_length tokens "
-        "before the first end token that is drafted; ours, and measured apart above. "
+        "before the first end token that is drafted; ours, and measured apart. "
         + _EVERY_LENGTH,
     ),
     "freedave": Peer(
