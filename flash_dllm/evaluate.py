@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -75,6 +76,8 @@ def _make(folder: Path) -> None:
         raise ValueError(
             f"the folder {folder} can't be made ({error.strerror}); choose another --output"
         ) from None
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"the folder {folder} can't be written; choose another --output")
 
 
 def line_of(summary: dict[str, Any]) -> str:

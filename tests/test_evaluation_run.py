@@ -110,6 +110,28 @@ def test_a_run_that_goes_on_elsewhere_says_so(engine, tmp_path, monkeypatch, cap
     assert json.loads((tmp_path / "details.json").read_text())["places"] == [here, elsewhere]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": None}, {"number": "1"}, {"number": 2}, {"number": -1}, {"tokens": None},
+        {"tokens": 1.5}, {"text": 5}, {"part": "x"}, {"elapsed": None}, {"clock": {}}, None,
+        b"\xff",
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_answer_is_named_and_nothing_is_lost(change, engine, tmp_path):
+    whole = measure(engine, plan(2), tmp_path)
+    journal = tmp_path / "answers.jsonl"
+    kept = journal.read_text().splitlines()
+    damaged = json.dumps(json.loads(kept[2]) | change if isinstance(change, dict) else {}).encode()
+    if isinstance(change, bytes):
+        damaged = kept[2].replace(', "', f', "{chr(0)}').encode().replace(b"\0", change)
+    journal.write_bytes("\n".join(kept[:2]).encode() + b"\n" + damaged + b"\n")
+    with pytest.raises(ValueError, match="line 3 of .* is damaged; delete that line"):
+        measure(engine, plan(2), tmp_path)
+    journal.write_text("\n".join(kept[:2]) + "\n")
+    assert measure(engine, plan(2), tmp_path)["accuracy"] == whole["accuracy"]
+
+
 def test_a_folder_of_another_run_is_refused(engine, tmp_path):
     measure(engine, plan(1), tmp_path)
     with pytest.raises(ValueError, match=r"batch_size is 2 there and 3 here"):
