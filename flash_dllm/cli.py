@@ -67,6 +67,13 @@ def number_or_word(text: str) -> int | str:
         return text
 
 
+def folder_name(text: str) -> Path:
+    """For --output: an empty name, an unset variable of a shell, would be the working directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; name a folder")
+    return Path(text)
+
+
 def key_and_value(text: str) -> tuple[str, Any]:
     """For --override: KEY=VALUE, the value as JSON where it is some, else as a word."""
     key, equals, value = text.partition("=")

@@ -15,6 +15,7 @@ from flash_dllm.cli import (
     OneLineParser,
     add_decoder_options,
     complain,
+    folder_name,
     given_of,
 )
 from flash_dllm.evaluation.lean import lean_settings
@@ -35,7 +36,7 @@ def parser() -> OneLineParser:
     )
     add = cli.add_argument
     add("--task", required=True, metavar="NAME", help=", ".join(TASKS))
-    add("--output", required=True, type=Path, metavar="DIR", help="folder of the results")
+    add("--output", required=True, type=folder_name, metavar="DIR", help="folder of the results")
     add("--limit", type=int, metavar="N", help="only the first N items")
     add("--batch", type=int, default=1, metavar="B", help="sequences at a time")
     add_decoder_options(cli)
