@@ -164,12 +164,14 @@ def measure(
 def describe(engine: Any, plan: Plan, items: Sequence[Item], left_out: int) -> dict[str, Any]:
     """All that an answer depends on: two runs with equal descriptions may share a folder."""
     text = json.dumps([[item.specification, item.prompt] for item in items])
+    guide = engine.guide if plan.settings.strategy.needs_guide else None
     return {
         "task": plan.task,
         "items": len(items),
         "items_hash": hashlib.sha256(text.encode()).hexdigest()[:12],
         "left_out": left_out,
         "model": asdict(engine.info),
+        **({} if guide is None else {"guide": asdict(guide.info)}),
         **plan.settings.described(),
         "batch_size": plan.batch_size,
         "raw": plan.raw,
