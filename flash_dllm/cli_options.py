@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from flash_dllm.caches import CACHES
@@ -37,6 +38,13 @@ def number_or_word(text: str) -> int | str:
         return int(text)
     except ValueError:
         return text
+
+
+def folder_name(text: str) -> Path:
+    """For --output: an empty name, an unset variable of a shell, would be the working directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; name a folder")
+    return Path(text)
 
 
 def key_and_value(text: str) -> tuple[str, Any]:

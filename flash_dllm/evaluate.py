@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from flash_dllm.cli_options import (
     OneLineParser,
     add_decoder_options,
     complain,
+    folder_name,
     given_of,
 )
 from flash_dllm.evaluation.lean import lean_settings
@@ -34,7 +36,7 @@ def parser() -> OneLineParser:
     )
     add = cli.add_argument
     add("--task", required=True, metavar="NAME", help=", ".join(TASKS))
-    add("--output", required=True, type=Path, metavar="DIR", help="folder of the results")
+    add("--output", required=True, type=folder_name, metavar="DIR", help="folder of the results")
     add("--limit", type=int, metavar="N", help="only the first N items")
     add("--batch", type=int, default=1, metavar="B", help="sequences at a time")
     add_decoder_options(cli)
@@ -75,6 +77,8 @@ def _make(folder: Path) -> None:
         raise ValueError(
             f"the folder {folder} can't be made ({error.strerror}); choose another --output"
         ) from None
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"the folder {folder} can't be written; choose another --output")
 
 
 def line_of(summary: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flash_dllm.cli_options import OneLineParser, add_machine_options, complain
+from flash_dllm.cli_options import OneLineParser, add_machine_options, complain, folder_name
 from flash_dllm.evaluation.report.decoders import decoders
 from flash_dllm.evaluation.report.parts import PARTS, sections
 from flash_dllm.evaluation.report.records import FILE, Records, load_records
@@ -34,7 +34,7 @@ def parser() -> OneLineParser:
         allow_abbrev=False,
     )
     add = cli.add_argument
-    add("--output", required=True, type=Path, metavar="DIR")
+    add("--output", required=True, type=folder_name, metavar="DIR")
     add_machine_options(cli)
     add("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), metavar="PART",
         help=", ".join(PARTS))  # fmt: skip

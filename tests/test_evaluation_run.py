@@ -17,7 +17,7 @@ from flash_dllm.evaluation.counting import fast_dllm_tokens
 from flash_dllm.evaluation.item import Item
 from flash_dllm.evaluation.place import place
 from flash_dllm.evaluation.run import Plan, measure
-from flash_dllm.evaluation.tasks import load_task
+from flash_dllm.evaluation.tasks import ASSETS, load_task
 from flash_dllm.query import Prediction, Query
 from flash_dllm.settings import Settings
 from flash_dllm.strategies.confidence import Confidence
@@ -108,6 +108,28 @@ def test_a_run_that_goes_on_elsewhere_says_so(engine, tmp_path, monkeypatch, cap
     assert "begun at another place (commit " in caplog.text
     assert f"machine {here['machine']} there, m2 here): tokens a second are" in caplog.text
     assert json.loads((tmp_path / "details.json").read_text())["places"] == [here, elsewhere]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"number": None}, {"number": "1"}, {"number": 2}, {"number": -1}, {"tokens": None},
+        {"tokens": 1.5}, {"text": 5}, {"part": "x"}, {"elapsed": None}, {"clock": {}}, None,
+        b"\xff",
+    ],
+)  # fmt: skip
+def test_a_line_that_is_no_answer_is_named_and_nothing_is_lost(change, engine, tmp_path):
+    whole = measure(engine, plan(2), tmp_path)
+    journal = tmp_path / "answers.jsonl"
+    kept = journal.read_text().splitlines()
+    damaged = json.dumps(json.loads(kept[2]) | change if isinstance(change, dict) else {}).encode()
+    if isinstance(change, bytes):
+        damaged = kept[2].replace(', "', f', "{chr(0)}').encode().replace(b"\0", change)
+    journal.write_bytes("\n".join(kept[:2]).encode() + b"\n" + damaged + b"\n")
+    with pytest.raises(ValueError, match="line 3 of .* is damaged; delete that line"):
+        measure(engine, plan(2), tmp_path)
+    journal.write_text("\n".join(kept[:2]) + "\n")
+    assert measure(engine, plan(2), tmp_path)["accuracy"] == whole["accuracy"]
 
 
 def test_a_folder_of_another_run_is_refused(engine, tmp_path):
@@ -226,6 +248,23 @@ def test_an_output_that_can_be_no_folder_is_one_sentence(tmp_path, capsys):
         assert evaluate.main(["--task", "word", "--output", str(tmp_path / name)]) == 2
         error = capsys.readouterr().err
         assert sentence in error and error.count("\n") == 1
+
+
+def test_an_empty_output_is_not_the_working_directory(capsys):
+    with pytest.raises(SystemExit):
+        evaluate.main(["--task", "word", "--output", ""])
+    assert capsys.readouterr().err == "Argument --output: is empty; name a folder; see --help.\n"
+
+
+@pytest.mark.parametrize(
+    "line", [b"{}", b"[]", b"{", b"\xff", b'{"tests": [], "x": 1}', b'{"tests": 1}', b""]
+)
+def test_a_line_of_a_task_set_that_is_no_item_is_named(line, tmp_path):
+    whole = (ASSETS / "word.jsonl").read_bytes().splitlines()[0]
+    (tmp_path / "word.jsonl").write_bytes(whole + b"\n" + line + b"\n")
+    assert len(load_task("word", 1, tmp_path)) == 1
+    with pytest.raises(ValueError, match="line 2 of .*word.jsonl is no item"):
+        load_task("word", None, tmp_path)
 
 
 def test_a_full_disk_is_one_sentence(small_folder, tmp_path, monkeypatch, capsys):

@@ -143,6 +143,7 @@ def test_a_real_trial_measures_what_a_run_measures(small_folder, tmp_path):
     path = write(tmp_path, GRID + f"model: {small_folder}\n")
     sweep = read_sweep(path)
     result = run_trial(sweep, {"strategy": "confidence", "epsilon": 0.1})
+    assert result["impl"] == "torch" and result["guide_passes"] == 0
     assert result["items"] == 2 and len(result["correct"]) == 2
     assert result["tokens_per_step"] == pytest.approx(result["tokens"] / result["steps"])
     assert result["settings"]["strategy"] == {"name": "confidence", "epsilon": 0.1}

@@ -244,6 +244,12 @@ def test_an_evaluation_says_the_guides_passes_by_item_and_in_all(guided_engine, 
         assert (record["passes"], record["guide_passes"], record["guide_rows"]) == (1, 5, rows)
     details = json.loads((tmp_path / "details.json").read_text())
     assert summary["guide_passes"] == details["guide_passes"] == 10 and details["passes"] == 2
+    # answers of two guides are not put together
+    other = replace(guided_engine.guide.engine.info, fingerprint="another")
+    guide = replace(guided_engine.guide, engine=replace(guided_engine.guide.engine, info=other))
+    with pytest.raises(ValueError, match="another run .guide.fingerprint is .* there and .another"):
+        measure(replace(guided_engine, find_guide=lambda: guide),
+                Plan("word", items, settings, 2), tmp_path)  # fmt: skip
     assert "tokens/pass (without its guide's 10 passes)," in line_of(summary)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,16 @@ Record = dict[str, Any]
 class Journal:
     """An append-only list of records in a file.
 
-    Raises ValueError at the start if the file belongs to a run that was described otherwise, or
-    if another process writes it: two would decode everything twice.
+    is_whole  whether a line says all that a record must
+    Raises ValueError at the start if the file belongs to a run that was described otherwise, if a
+    line is damaged, or if another process writes it: two would decode everything twice.
     """
 
-    def __init__(self, path: Path, description: Record) -> None:
-        self._path = path
+    def __init__(
+        self, path: Path, description: Record,
+        is_whole: Callable[[Record], bool] = lambda record: True,
+    ) -> None:  # fmt: skip
+        self._path, self._is_whole = path, is_whole
         # as it comes back from the file: tuples are lists there
         described = json.loads(json.dumps(description))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,14 +45,18 @@ class Journal:
         """What is there already; a new file gets its first line."""
         path = self._path
         lines = _whole_lines(path)
-        if lines and (differing := _difference(_record(path, 1, lines[0]), described)):
+        first = _record(path, 1, lines[0], lambda record: True) if lines else described
+        if differing := _difference(first, described):
             raise ValueError(
                 f"{path.parent} holds another run ({differing}); choose another folder, or delete "
                 "it to start again"
             )
         if not lines:
             self._write(described)
-        return [_record(path, number, line) for number, line in enumerate(lines[1:], 2)]
+        return [
+            _record(path, number, line, self._is_whole)
+            for number, line in enumerate(lines[1:], 2)
+        ]
 
     def add(self, record: Record) -> None:
         """Append and flush."""
@@ -90,13 +99,16 @@ def _lock(file: FileIO, path: Path) -> None:
         ) from None
 
 
-def _record(path: Path, number: int, line: str) -> Record:
+def _record(
+    path: Path, number: int, line: bytes, is_whole: Callable[[Record], bool]
+) -> Record:
     """A line that was written whole. Raises ValueError if it is none of a journal."""
     try:
         record = json.loads(line)
-    except json.JSONDecodeError:
+    except ValueError:
+        # no JSON, or no text at all
         record = None
-    if not isinstance(record, dict):
+    if not isinstance(record, dict) or not is_whole(record):
         raise ValueError(
             f"line {number} of {path} is damaged; delete that line to decode its item again, or "
             "the folder to start again"
@@ -104,7 +116,7 @@ def _record(path: Path, number: int, line: str) -> Record:
     return record
 
 
-def _whole_lines(path: Path) -> list[str]:
+def _whole_lines(path: Path) -> list[bytes]:
     """The complete lines; what was cut off in the middle is removed from the file."""
     if not path.is_file():
         return []
@@ -113,7 +125,7 @@ def _whole_lines(path: Path) -> list[str]:
     if end < len(data):
         with path.open("r+b") as file:
             file.truncate(end)
-    return data[:end].decode("utf-8").splitlines()
+    return data[:end].splitlines()
 
 
 def _difference(before: Record, now: Record, where: str = "") -> str:

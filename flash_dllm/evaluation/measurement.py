@@ -139,15 +139,24 @@ def ratio(part: float, whole: float) -> float:
 def read_items(tasks: Path, domain: str, limit: int | None = None) -> list[Item]:
     """Held-out items of one domain, as `training.held_out` wrote them.
 
-    Raises FileNotFoundError in one sentence.
+    Raises FileNotFoundError or ValueError in one sentence.
     """
     path = tasks / f"{domain}.jsonl"
     if not path.is_file():
         raise FileNotFoundError(
             f"no {path}: write it with python -m training.held_out --output {tasks}"
         )
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Item(**{**row, "tests": tuple(row["tests"])}) for row in rows[:limit]]
+    items = []
+    for number, line in enumerate(path.read_bytes().splitlines()[:limit], 1):
+        try:
+            row = json.loads(line)
+            items.append(Item(**{**row, "tests": tuple(row["tests"])}))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"line {number} of {path} is no item ({error}); write the file again with python "
+                f"-m training.held_out --output {tasks}"
+            ) from None
+    return items
 
 
 def encode_items(engine, items: Sequence[Item]) -> list[list[int]]:

@@ -20,12 +20,12 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from flash_dllm.decoder import finish_trace, start_trace
-from flash_dllm.evaluation.clock import Clocked
+from flash_dllm.evaluation.clock import Clock, Clocked
 from flash_dllm.evaluation.counting import (
     COUNTS_PROMPT,
     STOP_STRINGS,
@@ -108,7 +108,9 @@ def measure(
     if left_out := len(plan.items) - len(items):
         log.warning("%d of %d items are too long for the model", left_out, len(plan.items))
     described = describe(engine, plan, items, left_out)
-    journal = Journal(folder / "answers.jsonl", described)
+    journal = Journal(
+        folder / "answers.jsonl", described, lambda record: _is_answer(record, len(items))
+    )
     try:
         if plan.traces:
             _check_traces(journal, folder)
@@ -162,12 +164,14 @@ def measure(
 def describe(engine: Any, plan: Plan, items: Sequence[Item], left_out: int) -> dict[str, Any]:
     """All that an answer depends on: two runs with equal descriptions may share a folder."""
     text = json.dumps([[item.specification, item.prompt] for item in items])
+    guide = engine.guide if plan.settings.strategy.needs_guide else None
     return {
         "task": plan.task,
         "items": len(items),
         "items_hash": hashlib.sha256(text.encode()).hexdigest()[:12],
         "left_out": left_out,
         "model": asdict(engine.info),
+        **({} if guide is None else {"guide": asdict(guide.info)}),
         **plan.settings.described(),
         "batch_size": plan.batch_size,
         "raw": plan.raw,
@@ -226,6 +230,22 @@ def _decode(
                 record["place"] = here
             journal.add(record)
             on_item()
+
+
+def _is_answer(record: dict[str, Any], items: int) -> bool:
+    """Whether a line of the journal is what `_decode` writes for one of so many items."""
+    number, clock = record.get("number"), record.get("clock")
+    counts = [record.get(key) for key in ("part", *SUMS)]
+    times = [record.get(key) for key in ("seconds", "elapsed")]
+    return (
+        isinstance(number, int)
+        and 0 <= number < items
+        and all(isinstance(count, int) for count in counts)
+        and all(isinstance(time, (int, float)) for time in times)
+        and isinstance(record.get("text"), str)
+        and isinstance(clock, dict)
+        and all(isinstance(clock.get(item.name), (int, float)) for item in fields(Clock))
+    )
 
 
 def _trace_file(folder: Path, number: int) -> Path:

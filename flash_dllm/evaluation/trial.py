@@ -111,6 +111,8 @@ class Bench:
             "passes_by_item": [decoded.passes for decoded in run.decoded],
             "settings": settings.described(),
             "model": self.engine.info.fingerprint,
+            # torch's for caches that the kernels can't follow
+            "impl": engine.info.impl,
             "batch_size": sweep.batch,
             "versions": versions(),
         }
