@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from flash_dllm.cli_options import OneLineParser, add_machine_options, complain, folder_name
@@ -100,8 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(
                 f"{path} holds {', '.join(records.parts) or 'no part'}, and none of --parts"
             )
-        made = sections(records, records.scope, parts)
-        for page in write_report(options.output, TITLE, facts_in_words(records), made):
+        with readable(path) if options.render_only else nullcontext():
+            made = sections(records, records.scope, parts)
+            pages = write_report(options.output, TITLE, facts_in_words(records), made)
+        for page in pages:
             print(page)
     except (ValueError, OSError, RuntimeError, ImportError) as error:
         complain(in_words(error, options.output))
@@ -113,6 +116,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 TITLE = "The paper's tables on this model"
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """A value of the file that was changed since it was measured is one sentence: it shows where
+    the page wants to use it, whatever Python says there."""
+    try:
+        yield
+    except (LookupError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
+        raise ValueError(
+            f"{path} holds a value that this report did not write ({error!r}); bring the file back "
+            "as it was, or measure again into an empty folder"
+        ) from error
 
 
 def measured(options: argparse.Namespace, path: Path) -> tuple[Records, bool]:

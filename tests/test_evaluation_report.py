@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -313,6 +314,33 @@ def test_each_table_says_how_and_where_its_speeds_were_measured(tmp_path):
         "within 1.05 times (commit abc, cpu, machine m1, torch 2)." in sixth
     )
     assert "commit def, cpu, machine m2" in seventh
+
+
+def leaves(content, path=()):
+    """The places of all values in a JSON object that hold no others."""
+    if not isinstance(content, (dict, list)) or not content:
+        return [path]
+    keys = content if isinstance(content, dict) else range(len(content))
+    return [leaf for key in keys for leaf in leaves(content[key], (*path, key))]
+
+
+@pytest.mark.parametrize("wrong", [None, "x", {}], ids=str)
+def test_records_that_somebody_changed_are_one_sentence(tmp_path, capsys, wrong):
+    records_of(Scope(("word",), 32, (1, 32), 2), ["figure7"], by_strategy).save(
+        tmp_path / "measured.json"
+    )
+    text, refused = (tmp_path / "measured.json").read_text(), 0
+    for place in leaves(json.loads(text))[::13]:
+        content = parent = json.loads(text)
+        for key in place[:-1]:
+            parent = parent[key]
+        parent[place[-1]] = wrong
+        (tmp_path / "measured.json").write_text(json.dumps(content))
+        code = report.main(["--output", str(tmp_path), "--render-only"])
+        said = capsys.readouterr().err
+        assert code in (0, 2) and said.count("\n") == (1 if code else 0), (place, said)
+        refused += code == 2
+    assert refused > 1
 
 
 def test_a_plan_asks_for_what_the_parts_ask_for_once():
