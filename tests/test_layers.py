@@ -41,6 +41,7 @@ RULES = {
     "flash_dllm/evaluation/place.py": {"torch"},
     "flash_dllm/sweep.py": {"flash_dllm", "tqdm"},
     "flash_dllm/evaluation/sweep_file.py": {"flash_dllm", "yaml"},
+    "flash_dllm/evaluation/coordinator.py": {"flash_dllm", "optuna"},
     "flash_dllm/evaluation/study.py": {"flash_dllm", "optuna", "sqlalchemy"},
     "flash_dllm/evaluation/study_table.py": {"flash_dllm", "optuna", "sqlalchemy"},
     "flash_dllm/evaluation/workers.py": {"ray", "torch"},
