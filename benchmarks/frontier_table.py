@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import result_rows
 from flash_dllm.evaluation.measurement import Decoded, by_domain, ratio, summarize
 from flash_dllm.evaluation.statistics import paired_difference
 
@@ -82,10 +83,7 @@ def compared(rows: Sequence[dict[str, Any]], reference: str) -> list[dict[str, A
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
     """What an earlier command measured."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return result_rows.read(path) if path.exists() else []
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:

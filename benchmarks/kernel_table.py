@@ -3,22 +3,13 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable
-from pathlib import Path
 
 from benchmarks.result_rows import shown
 
-RESULTS = Path(__file__).resolve().parent / "results"
 TORCH = "torch"
 
 Row = dict[str, str]
-
-
-def read(name: str) -> list[Row]:
-    """The rows of one of the result files."""
-    with (RESULTS / name).open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def operations(rows: Iterable[Row]) -> list[tuple[str, ...]]:

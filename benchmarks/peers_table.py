@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from benchmarks import result_rows
 from flash_dllm.evaluation.report.decoders import GREEDY, decoders
 from flash_dllm.evaluation.report.every_decoder import ALL, Line, lines, section_of
 from flash_dllm.evaluation.report.records import Records
@@ -81,8 +82,7 @@ def read(path: Path) -> list[Measuring]:
     """What `write` wrote; nothing where there is no file. Raises ValueError for another table."""
     if not path.exists():
         return []
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = result_rows.read(path)
     known = {decoder.name: decoder for decoder in decoders()}
     found: dict[tuple[str, ...], list[Line]] = {}
     try:

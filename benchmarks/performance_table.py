@@ -8,7 +8,6 @@ them are written by hand.
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import kernel_table  # noqa: E402
+from benchmarks import kernel_table, result_rows  # noqa: E402
 from benchmarks.result_rows import shown  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "llada_8b.csv"
@@ -67,10 +66,9 @@ VARIANTS = (
 def read(path: Path) -> dict[tuple[str, str, str, int], Row]:
     """(section, name, impl, batch) → its last row; batch 0 where there is none."""
     rows: dict[tuple[str, str, str, int], Row] = {}
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            batch = int(row["batch"]) if row["batch"] else 0
-            rows[row["section"], row["name"], row["impl"], batch] = row
+    for row in result_rows.read(path):
+        batch = int(row["batch"]) if row["batch"] else 0
+        rows[row["section"], row["name"], row["impl"], batch] = row
     return rows
 
 
@@ -198,7 +196,7 @@ def small_table(rows: dict, section: str, head: tuple[str, ...]) -> str:
 def kernels() -> list[str]:
     """Each kernel alone, at the commit of its rows."""
     of_rows, of_attention = (
-        kernel_table.read(f"kernel_{name}.csv") for name in ("ops", "attention")
+        result_rows.read(RESULTS.with_name(f"kernel_{name}.csv")) for name in ("ops", "attention")
     )
     head = ("operation", "rows", "ours, µs", "which", "torch twin, µs", "floor, µs", "of floor")
     about = ("pass", "batch", "what", "µs a layer", "floor, µs", "of floor")

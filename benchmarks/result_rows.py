@@ -44,6 +44,12 @@ def shown(number: str) -> str:
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
+def read(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV file. Raises OSError."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def append(path: Path, row: Mapping[str, Any]) -> None:
     """Add a row to a CSV file, and print it.
 
