@@ -29,8 +29,7 @@ def coordinating(study: Study) -> Iterator[None]:
 
     The sign of life comes from a thread: a trial in this process may take minutes.
     """
-    other = study.user_attrs.get(COORDINATOR)
-    if other is not None and is_alive(other):
+    if (other := alive(study)) is not None:
         raise ValueError(_taken(study, other))
     _beat(study)
     is_over = threading.Event()
@@ -68,8 +67,13 @@ def is_mine(study: Study) -> bool:
     return other is not None and _is_me(other)
 
 
-def is_alive(other: dict[str, Any]) -> bool:
-    """Whether another process that ran a study still does."""
+def alive(study: Study) -> dict[str, Any] | None:
+    """The other process that runs the study; None if nobody does, or one that is gone."""
+    other = study.user_attrs.get(COORDINATOR)
+    return other if other is not None and _is_alive(other) else None
+
+
+def _is_alive(other: dict[str, Any]) -> bool:
     if other["host"] == socket.gethostname():
         pid = other["pid"]
         # numbers are given out again, in a container from 1 on

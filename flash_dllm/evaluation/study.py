@@ -15,13 +15,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from flash_dllm.evaluation.coordinator import (
-    COORDINATOR,
-    check_mine,
-    coordinating,
-    is_alive,
-    is_mine,
-)
+from flash_dllm.evaluation.coordinator import alive, check_mine, coordinating, is_mine
 from flash_dllm.evaluation.sweep_file import SweepFile
 from flash_dllm.evaluation.trial import Impossible
 from flash_dllm.evaluation.workers import Workers
@@ -102,8 +96,7 @@ def open_study(sweep: SweepFile) -> Study:
 
 def _is_untouched(study: Study) -> bool:
     """Whether it holds nothing, and nobody is about to change that."""
-    other = study.user_attrs.get(COORDINATOR)
-    return not study.get_trials(deepcopy=False) and not (other and is_alive(other))
+    return not study.get_trials(deepcopy=False) and alive(study) is None
 
 
 @contextmanager
