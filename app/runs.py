@@ -35,6 +35,7 @@ UPDATE_SECONDS, SLOW_UPDATE_SECONDS = 0.1, 0.3  # the second one while others wa
 # the page and the server something, a long line tells less often
 WAIT_SECONDS, WAIT_SECONDS_EACH = 1.0, 0.5
 FORGET_SECONDS = 600.0
+END_SECONDS = 2.0  # what a new run waits for the one before it at most
 MOST_ENDED = 256
 
 
@@ -148,6 +149,13 @@ class Runs:
             job.stop.set()
             self.turns.wake()
         return job is not None
+
+    def make_way(self, number: str) -> None:
+        """End a run for the next one on the same page: its last picture, which is sent before this
+        returns, must not come after the next one's first. It takes its present step at most, and
+        no longer than END_SECONDS."""
+        self.stop(number)
+        self.ends(number, within=END_SECONDS)
 
     def leave(self, number: str) -> None:
         """End a run that nobody looks at any more: no update of it comes after this."""

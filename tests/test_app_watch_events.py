@@ -2,6 +2,8 @@
 
 import gc
 import json
+import threading
+import time
 
 import gradio as gr
 import pytest
@@ -47,6 +49,23 @@ def test_stopped_is_said_before_the_picture_is_made():
     view, _, name, again, _ = shown
     assert json.loads(again) == status and json.loads(view)["run"] == name
     assert runs.store.trace(name).status == "stopped"
+
+
+def test_a_new_run_is_prepared_after_the_last_picture_of_the_one_before():
+    """Else that picture could be drawn over the new run's first one, whose steps then fit none."""
+    runs = Runs()
+    runs._engines[EMBEDDED] = SlowEngine(seed=2, end_share=0)
+    values = {**runs.defaults(TOY), "gen_length": 48, "window_size": 8, "track_size": 4}
+    events, sent = WatchEvents(runs, values), []
+    first = runs.enqueue(runs.prepare("hello", EMBEDDED, values))
+    page = threading.Thread(target=lambda: sent.extend(events.updates(first, "")))
+    page.start()
+    while not runs._jobs[first].steps:
+        time.sleep(0.001)
+    number, _ = events.prepare(first, "hello", EMBEDDED, *values.values())
+    assert number != first and runs.ends(first, 0)
+    page.join(60)
+    assert runs.store.trace(sent[-1][2]).status == "stopped"
 
 
 def test_short_events_go_past_the_queue_and_runs_do_not(config):

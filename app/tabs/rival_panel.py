@@ -94,7 +94,7 @@ class RivalPanel:
         self, previous: str, first: str, model: str, strategy: str, cache: str
     ) -> tuple[str, str]:
         with told():
-            self.runs.stop(previous)
+            self.runs.make_way(previous)
             trace = self.runs.store.trace(shelf.resolve(self.runs, first))
             job = rival.prepare(self.runs, trace, model, strategy, cache, visitor())
             number = self.runs.enqueue(job)

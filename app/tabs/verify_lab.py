@@ -158,7 +158,7 @@ class VerifyLab:
         self, previous: str, name: str, epsilon: float, gamma: float, track: float
     ) -> tuple[str, str]:
         with told():
-            self.runs.stop(previous)
+            self.runs.make_way(previous)
             recorded = self.runs.store.trace(name)
             job = real_run.prepare(
                 self.runs, recorded, epsilon, gamma, int(track), visitor()

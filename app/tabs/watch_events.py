@@ -161,7 +161,7 @@ class WatchEvents:
 
     def prepare(self, previous: str, prompt: str, model: str, *raw: Any) -> tuple[str, str]:
         with told():
-            self.runs.stop(previous)
+            self.runs.make_way(previous)
             values = dict(zip(self.knobs, raw, strict=True))
             number = self.runs.enqueue(self.runs.prepare(prompt, model, values, visitor()))
             ahead = self.runs.ahead()
